@@ -1,1 +1,34 @@
-//! To be written.
+//! The words that every node of `embodied_harness` shares, as plain data.
+//!
+//! No ROS, no clock, no I/O. Units are SI (REP-103), frames follow REP-105, times are ROS time in
+//! nanoseconds ([`Stamp`]). The ROS edge converts these types to and from the messages in `msg/`, which
+//! document every field.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`geometry`] | points, poses, boxes; checks for finite numbers and unit quaternions |
+//! | [`condition`] | the predicate language of preconditions, effects and post-conditions |
+//! | [`skill`] | what a skill is, needs, promises and claims |
+//! | [`command`] | an accepted proposal, its envelope and its digest |
+//! | [`state`] | the states of issuer and executor, ends of control, stages of a stop |
+//! | [`verdict`] | evidence, predicate results, verdicts |
+//! | [`scene`] | nodes and edges of the scene graph |
+//! | [`error_code`] | every error code of every server, with its name |
+//! | [`id`] | rules for names |
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod arguments;
+pub mod command;
+pub mod condition;
+pub mod error_code;
+pub mod geometry;
+pub mod id;
+pub mod scene;
+pub mod skill;
+pub mod state;
+pub mod time;
+pub mod verdict;
+
+pub use error_code::ErrorCode;
+pub use time::Stamp;
