@@ -157,7 +157,7 @@ impl SkillCommand {
     /// BLAKE3 of the canonical JSON of the command, as 64 hex digits.
     ///
     /// Canonical: keys of every object sorted (serde_json's map is a BTreeMap), no white space, durations
-    /// as integer nanoseconds, numbers in the shortest form that reads back the same.
+    /// as `{"nanos":…,"secs":…}`, numbers in the shortest form that reads back the same.
     pub fn digest(&self) -> String {
         // Strings, numbers, maps with string keys: this can't fail; an empty text would only make two
         // digests differ from what they should be, which refuses the command.
