@@ -10,6 +10,8 @@
 //! | [`condition`] | the predicate language of preconditions, effects and post-conditions |
 //! | [`skill`] | what a skill is, needs, promises and claims |
 //! | [`command`] | an accepted proposal, its envelope and its digest |
+//! | [`status`] | the executor's view of one command |
+//! | [`session`] | events of a task and reports of its steps |
 //! | [`state`] | the states of issuer and executor, ends of control, stages of a stop |
 //! | [`verdict`] | evidence, predicate results, verdicts |
 //! | [`scene`] | nodes and edges of the scene graph |
@@ -25,8 +27,10 @@ pub mod error_code;
 pub mod geometry;
 pub mod id;
 pub mod scene;
+pub mod session;
 pub mod skill;
 pub mod state;
+pub mod status;
 pub mod time;
 pub mod verdict;
 
