@@ -47,12 +47,11 @@ impl Footprint {
         // The point in the box's own axes: rotate by -yaw.
         let along = (cos * dx + sin * dy).abs() - self.half_x;
         let across = (cos * dy - sin * dx).abs() - self.half_y;
-        finite_or_far(along.max(0.0).hypot(across.max(0.0)))
-            .max(if along.is_nan() || across.is_nan() {
-                f64::INFINITY
-            } else {
-                0.0
-            })
+        // `max` would swallow a NaN, so it is looked for first.
+        if along.is_nan() || across.is_nan() {
+            return f64::INFINITY;
+        }
+        along.max(0.0).hypot(across.max(0.0))
     }
 
     /// The four corners [m], counter-clockwise, z = 0.
@@ -187,8 +186,15 @@ mod tests {
 
     #[test]
     fn an_l_shaped_room() {
-        let room = [(0.0, 0.0), (4.0, 0.0), (4.0, 2.0), (2.0, 2.0), (2.0, 4.0), (0.0, 4.0)]
-            .map(|(x, y)| Vec3::new(x, y, 0.0));
+        let room = [
+            (0.0, 0.0),
+            (4.0, 0.0),
+            (4.0, 2.0),
+            (2.0, 2.0),
+            (2.0, 4.0),
+            (0.0, 4.0),
+        ]
+        .map(|(x, y)| Vec3::new(x, y, 0.0));
         assert!(inside_outline(1.0, 3.0, &room));
         assert!(inside_outline(3.0, 1.0, &room));
         assert!(!inside_outline(3.0, 3.0, &room));

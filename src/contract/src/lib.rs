@@ -6,6 +6,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`belief`] | what the scene graph lets us believe about a condition |
+//! | [`footprint`] | distances on the floor: boxes, outlines |
 //! | [`geometry`] | points, poses, boxes; checks for finite numbers and unit quaternions |
 //! | [`condition`] | the predicate language of preconditions, effects and post-conditions |
 //! | [`skill`] | what a skill is, needs, promises and claims |
@@ -21,9 +23,11 @@
 #![deny(missing_docs)]
 
 pub mod arguments;
+pub mod belief;
 pub mod command;
 pub mod condition;
 pub mod error_code;
+pub mod footprint;
 pub mod geometry;
 pub mod id;
 pub mod scene;
