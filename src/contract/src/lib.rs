@@ -13,6 +13,11 @@
 //! | [`skill`] | what a skill is, needs, promises and claims |
 //! | [`command`] | an accepted proposal, its envelope and its digest |
 //! | [`status`] | the executor's view of one command |
+//! | [`run_event`] | start and end of a run, as the executor tells them |
+//! | [`perception`] | detections in the frame of the map, and what the camera could have seen |
+//! | [`sight`] | whether a line of sight is free |
+//! | [`semantic_map`] | the annotated map of a building |
+//! | [`prior`] | that map as nodes and edges |
 //! | [`session`] | events of a task and reports of its steps |
 //! | [`state`] | the states of issuer and executor, ends of control, stages of a stop |
 //! | [`verdict`] | evidence, predicate results, verdicts |
@@ -30,8 +35,13 @@ pub mod error_code;
 pub mod footprint;
 pub mod geometry;
 pub mod id;
+pub mod perception;
+pub mod prior;
+pub mod run_event;
 pub mod scene;
+pub mod semantic_map;
 pub mod session;
+pub mod sight;
 pub mod skill;
 pub mod state;
 pub mod status;

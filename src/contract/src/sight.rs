@@ -1,0 +1,246 @@
+//! Whether the line between a camera and a point is free, as far as a prior map and known boxes tell.
+
+use nalgebra::Point3;
+
+use crate::footprint::{inside_outline, Footprint};
+use crate::geometry::{Pose, Vec3};
+use crate::scene::{Kind, SceneObject};
+
+/// How far beside a door's box a line may pass and still go through the door [m]: walls are thick.
+const DOOR_MARGIN: f64 = 0.25;
+
+/// How much a box is shrunk before it counts as an obstacle [m]: what stands on a table is not hidden
+/// by the table's upper edge.
+const SKIN: f64 = 0.03;
+
+/// Key of a door's state: `true` or `false`.
+const OPEN: &str = crate::belief::STATE_OPEN;
+
+/// A box with edges along its own axes, for lines of sight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Solid {
+    /// Pose of its centre.
+    pub pose: Pose,
+    /// Edge lengths [m].
+    pub size: Vec3,
+}
+
+impl Solid {
+    /// True when the segment passes through the box (slab method; Kay and Kajiya 1986,
+    /// <https://doi.org/10.1145/15886.15916>). A box without volume hides nothing.
+    pub fn blocks(&self, from: Vec3, to: Vec3, skin: f64) -> bool {
+        let half = [self.size.x, self.size.y, self.size.z].map(|edge| edge / 2.0 - skin);
+        if half.iter().any(|h| h.is_nan() || *h <= 0.0) {
+            return false;
+        }
+        let frame = self.pose.isometry();
+        let a = frame.inverse_transform_point(&Point3::from(from.vector()));
+        let b = frame.inverse_transform_point(&Point3::from(to.vector()));
+        let (mut enter, mut leave) = (0.0_f64, 1.0_f64);
+        for axis in 0..3 {
+            let (start, delta) = (a[axis], b[axis] - a[axis]);
+            if delta.abs() < 1e-12 {
+                if start.abs() > half[axis] {
+                    return false;
+                }
+                continue;
+            }
+            let (t0, t1) = ((-half[axis] - start) / delta, (half[axis] - start) / delta);
+            enter = enter.max(t0.min(t1));
+            leave = leave.min(t0.max(t1));
+        }
+        enter < leave
+    }
+
+    /// True when the point is inside the box grown by `margin` [m].
+    pub fn contains(&self, point: Vec3, margin: f64) -> bool {
+        let p = self
+            .pose
+            .isometry()
+            .inverse_transform_point(&Point3::from(point.vector()));
+        [self.size.x, self.size.y, self.size.z]
+            .iter()
+            .zip(p.coords.iter())
+            .all(|(edge, v)| v.abs() <= edge / 2.0 + margin)
+    }
+}
+
+/// Where the line leaves or enters a room's outline away from any open door.
+fn passes_a_wall<'a>(
+    from: Vec3,
+    to: Vec3,
+    rooms: impl Iterator<Item = &'a SceneObject>,
+    doors: &[&SceneObject],
+) -> bool {
+    for room in rooms {
+        let corners = &room.outline;
+        for (a, b) in corners
+            .iter()
+            .zip(corners.iter().cycle().skip(1))
+            .take(corners.len())
+        {
+            let Some(at) = crossing(from, to, *a, *b) else {
+                continue;
+            };
+            let through_a_door = doors.iter().any(|door| {
+                Footprint::new(&door.pose, door.size).distance(at.x, at.y) <= DOOR_MARGIN
+                    && door.state.get(OPEN).map(String::as_str) != Some("false")
+            });
+            if !through_a_door {
+                return true;
+            }
+        }
+    }
+    false
+}
+
+/// The point where two segments cross on the floor.
+fn crossing(a: Vec3, b: Vec3, c: Vec3, d: Vec3) -> Option<Vec3> {
+    let (rx, ry) = (b.x - a.x, b.y - a.y);
+    let (sx, sy) = (d.x - c.x, d.y - c.y);
+    let denominator = rx * sy - ry * sx;
+    if denominator.abs() < 1e-12 {
+        return None;
+    }
+    let (qx, qy) = (c.x - a.x, c.y - a.y);
+    let t = (qx * sy - qy * sx) / denominator;
+    let u = (qx * ry - qy * rx) / denominator;
+    ((0.0..=1.0).contains(&t) && (0.0..=1.0).contains(&u))
+        .then(|| Vec3::new(a.x + t * rx, a.y + t * ry, 0.0))
+}
+
+/// True when nothing that is known hides `point` from `camera`: neither a wall between rooms nor a box.
+///
+/// `nodes` are scene objects in the map's frame; those whose ref is in `except` hide nothing (the thing
+/// looked for). Unknown obstacles are not seen, so `true` means "free as far as known".
+pub fn line_of_sight<'a>(
+    camera: Vec3,
+    point: Vec3,
+    nodes: impl Iterator<Item = &'a SceneObject> + Clone,
+    except: &[&str],
+) -> bool {
+    let doors: Vec<&SceneObject> = nodes.clone().filter(|n| n.kind == Kind::Door).collect();
+    let rooms = nodes.clone().filter(|n| n.kind == Kind::Room);
+    if passes_a_wall(camera, point, rooms, &doors) {
+        return false;
+    }
+    !nodes
+        .filter(|n| {
+            matches!(n.kind, Kind::Surface | Kind::Container | Kind::Object)
+                && !n.retired
+                && !except.contains(&n.r#ref.as_str())
+        })
+        .any(|n| {
+            let solid = Solid {
+                pose: n.pose,
+                size: n.size,
+            };
+            // Inside a container nothing can be seen from outside, and the box itself says so.
+            let skin = match n.kind {
+                Kind::Object => SKIN / 3.0,
+                _ => SKIN,
+            };
+            solid.blocks(camera, point, skin)
+        })
+}
+
+/// The room whose outline holds the point.
+pub fn room_at<'a>(
+    x: f64,
+    y: f64,
+    mut rooms: impl Iterator<Item = &'a SceneObject>,
+) -> Option<&'a SceneObject> {
+    rooms.find(|r| r.kind == Kind::Room && inside_outline(x, y, &r.outline))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, kind: Kind) -> SceneObject {
+        SceneObject {
+            r#ref: name.into(),
+            kind,
+            frame_id: "map".into(),
+            ..SceneObject::default()
+        }
+    }
+
+    fn rect(x0: f64, y0: f64, x1: f64, y1: f64) -> Vec<Vec3> {
+        [(x0, y0), (x1, y0), (x1, y1), (x0, y1)]
+            .map(|(x, y)| Vec3::new(x, y, 0.0))
+            .to_vec()
+    }
+
+    /// Two rooms side by side with a door of 1 m at (4, 2), and a table in the right one.
+    fn home() -> Vec<SceneObject> {
+        let mut left = node("left", Kind::Room);
+        left.outline = rect(0.0, 0.0, 4.0, 4.0);
+        let mut right = node("right", Kind::Room);
+        right.outline = rect(4.0, 0.0, 8.0, 4.0);
+        let mut door = node("door_1", Kind::Door);
+        door.pose = Pose::planar(4.0, 2.0, std::f64::consts::FRAC_PI_2);
+        door.size = Vec3::new(1.0, 0.1, 2.0);
+        let mut table = node("table_1", Kind::Surface);
+        table.pose = Pose::planar(7.0, 2.0, 0.0);
+        table.pose.position.z = 0.4;
+        table.size = Vec3::new(1.0, 1.0, 0.8);
+        vec![left, right, door, table]
+    }
+
+    #[test]
+    fn walls_hide_and_open_doors_do_not() {
+        let mut home = home();
+        let eye = Vec3::new(1.0, 2.0, 1.2);
+        let free =
+            |home: &[SceneObject], point| line_of_sight(eye, point, home.iter(), &["table_1"]);
+        assert!(free(&home, Vec3::new(7.0, 2.0, 0.9)));
+        // The line to (7, 3.9) crosses x = 4 at y = 2.95, 0.45 m beside the door's opening.
+        assert!(!free(&home, Vec3::new(7.0, 3.9, 0.9)));
+        home[2].state.insert("open".into(), "false".into());
+        assert!(!free(&home, Vec3::new(7.0, 2.0, 0.9)));
+    }
+
+    #[test]
+    fn a_table_hides_what_is_below_and_behind_but_not_what_is_on_it() {
+        let home = home();
+        let eye = Vec3::new(5.0, 2.0, 1.2);
+        assert!(line_of_sight(
+            eye,
+            Vec3::new(7.0, 2.0, 0.85),
+            home.iter(),
+            &[]
+        ));
+        assert!(!line_of_sight(
+            eye,
+            Vec3::new(7.8, 2.0, 0.1),
+            home.iter(),
+            &[]
+        ));
+        assert!(!line_of_sight(
+            eye,
+            Vec3::new(7.0, 2.0, 0.4),
+            home.iter(),
+            &[]
+        ));
+    }
+
+    #[test]
+    fn boxes_are_hit_in_their_own_axes() {
+        let turned = Solid {
+            pose: Pose::planar(0.0, 0.0, std::f64::consts::FRAC_PI_4),
+            size: Vec3::new(2.0, 0.2, 2.0),
+        };
+        let at = |x, y| Vec3::new(x, y, 0.0);
+        assert!(turned.blocks(at(-1.0, 1.0), at(1.0, -1.0), 0.0));
+        assert!(!turned.blocks(at(0.0, 1.0), at(0.0, 0.3), 0.0));
+        assert!(turned.contains(at(0.6, 0.6), 0.0));
+        assert!(!turned.contains(at(0.6, -0.6), 0.0));
+        // A box without volume hides nothing.
+        let flat = Solid {
+            size: Vec3::default(),
+            ..turned
+        };
+        assert!(!flat.blocks(at(-1.0, 1.0), at(1.0, -1.0), 0.0));
+    }
+}
