@@ -1,1 +1,16 @@
-//! To be written.
+//! The two state machines of a command's life, as pure transitions.
+//!
+//! No ROS, no clock, no I/O: an event and the time come in, a new record and the effects that follow go
+//! out as data. Whoever calls makes the new record durable first and performs the effects second.
+//!
+//! | module | side | what it decides |
+//! |---|---|---|
+//! | [`executor`] | executor | the states of one command next to the robot |
+//! | [`admission`] | executor | whether a command may start here and now |
+//! | [`restart`] | executor | what becomes of its records after a restart |
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod admission;
+pub mod executor;
+pub mod restart;

@@ -1,1 +1,17 @@
-//! To be written.
+//! Durable files of the nodes, all of them SQLite.
+//!
+//! This crate performs what the pure crates decide: it commits first and returns then, so that a caller
+//! who has the answer may act on it. It holds no rules of its own.
+//!
+//! | module | what it keeps |
+//! |---|---|
+//! | [`db`] | opening, migrations, integrity, transactions |
+//! | [`error`] | why a file can't be used and what to do |
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod db;
+pub mod error;
+
+pub use db::{Access, Database, Schema};
+pub use error::StoreError;
