@@ -5,6 +5,8 @@
 //!
 //! | module | side | what it decides |
 //! |---|---|---|
+//! | [`issuer`] | issuer | the states of one command in the harness |
+//! | [`issuer_ledger`] | issuer | all commands by id, and the resources that they hold |
 //! | [`executor`] | executor | the states of one command next to the robot |
 //! | [`admission`] | executor | whether a command may start here and now |
 //! | [`restart`] | executor | what becomes of its records after a restart |
@@ -13,4 +15,9 @@
 
 pub mod admission;
 pub mod executor;
+pub mod issuer;
+pub mod issuer_error;
+pub mod issuer_event;
+pub mod issuer_ledger;
+pub mod issuer_policy;
 pub mod restart;
