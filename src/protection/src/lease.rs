@@ -5,7 +5,7 @@ use std::time::Duration;
 use eh_contract::ErrorCode;
 use thiserror::Error;
 
-/// Longest name of a holder [characters]; a ROS node's full name fits.
+/// Longest name of a holder, in characters; a ROS node's full name fits.
 pub const MAX_CONTROLLER_ID: usize = 255;
 
 /// Range and default of a lease's lifetime.

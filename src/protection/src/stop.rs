@@ -13,7 +13,7 @@ use crate::standstill::{Standstill, StandstillLimits};
 /// How many requests of the stop in force are kept by name; older ones still count as stopped.
 pub const MAX_REQUESTS: usize = 64;
 
-/// Longest text of a source or reason that is kept [characters].
+/// Longest text of a source or reason that is kept, in characters.
 pub const MAX_TEXT: usize = 256;
 
 /// Who asked for a stop, and why.
