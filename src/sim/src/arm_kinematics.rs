@@ -46,8 +46,8 @@ pub const TOOL: f64 = 0.16;
 pub const STOW: Joints = [0.0, 2.0, -2.65, -FRAC_PI_2 + 0.65, 0.0];
 /// In front of the chest, tool level: ready to reach out.
 pub const READY: Joints = [0.0, 1.7, -2.0, 0.3, 0.0];
-/// As folded, a little further out: room for what is held.
-pub const CARRY: Joints = [0.0, 1.75, -2.35, -FRAC_PI_2 + 0.6, 0.0];
+/// As folded, a little higher and further out, still within the footprint: room for what is held.
+pub const CARRY: Joints = [0.0, 2.0, -2.5, -FRAC_PI_2 + 0.5, 0.0];
 
 /// The joints of a named pose.
 #[must_use]

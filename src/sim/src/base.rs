@@ -7,6 +7,9 @@ use crate::geometry::{wrap_angle, Pose2};
 use crate::world::World;
 use crate::world_file::RobotSpec;
 
+/// Room at which a contact counts as over, metres.
+const CONTACT_OVER: f64 = 0.02;
+
 /// A velocity of the base: m/s forward and rad/s counter-clockwise.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Velocity {
@@ -149,7 +152,8 @@ impl Base {
                 collided,
             };
         }
-        if distance != 0.0 {
+        // A contact is over when there is room again: pushing on is no new one.
+        if free > CONTACT_OVER {
             self.in_contact = false;
         }
         self.pose = next;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nalgebra::{Isometry3, Point3, Vector3};
+use nalgebra::{Isometry3, Point3, UnitQuaternion, Vector3};
 
 use crate::random::{SeededRandom, Stream};
 use crate::world::World;
@@ -52,7 +52,9 @@ pub struct Detection {
     pub confidence: f64,
     /// Its centre in `camera_optical_frame`, metres.
     pub position: Point3<f64>,
-    /// Its length, width and height, metres.
+    /// How its box is turned in `camera_optical_frame`.
+    pub orientation: UnitQuaternion<f64>,
+    /// The length, width and height of its box, metres.
     pub size: [f64; 3],
     /// Its box in the image: centre x, centre y, width, height, pixels.
     pub image_box: [f64; 4],
@@ -185,6 +187,10 @@ impl Camera {
         let object = world.objects().get(index)?;
         let truth = camera.inverse_transform_point(&Point3::from(object.pose.translation.vector));
         let position = self.blur(&truth);
+        let turn = self.random.normal(self.noise.detection_yaw);
+        let orientation = camera.rotation.inverse()
+            * UnitQuaternion::from_axis_angle(&Vector3::z_axis(), turn)
+            * object.pose.rotation;
         let mut class = object.spec.class.clone();
         let mut confidence = 0.6 + 0.35 * share - 0.03 * truth.coords.norm();
         if self.random.chance(self.noise.class_confusion) {
@@ -203,6 +209,7 @@ impl Camera {
             confidence,
             image_box: self.image_box(&position, size),
             position,
+            orientation,
             size,
         })
     }
@@ -223,6 +230,7 @@ impl Camera {
             confidence: self.random.between(0.2, 0.55),
             image_box: self.image_box(&position, size),
             position,
+            orientation: UnitQuaternion::identity(),
             size,
         })
     }

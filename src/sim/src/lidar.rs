@@ -64,17 +64,15 @@ impl Lidar {
         let increment = TAU / self.beams as f64;
         if !frozen || self.last.is_empty() {
             let at = base.compose(MOUNT);
+            let hits = self.cast(at, world);
             let mut ranges = std::mem::take(&mut self.last);
             ranges.clear();
-            for k in 0..self.beams {
-                let angle = at.yaw - PI + k as f64 * increment;
-                let hit = world.ray(at.x, at.y, self.height, angle, self.range[1]);
-                ranges.push(match hit {
-                    Some(d) => {
-                        let measured = d + self.random.normal(self.sigma);
-                        measured.clamp(self.range[0], self.range[1]) as f32
-                    }
-                    None => f32::INFINITY,
+            for hit in hits {
+                ranges.push(if hit <= self.range[1] {
+                    let measured = hit + self.random.normal(self.sigma);
+                    measured.clamp(self.range[0], self.range[1]) as f32
+                } else {
+                    f32::INFINITY
                 });
             }
             self.last = ranges;
@@ -88,10 +86,51 @@ impl Lidar {
             ranges: self.last.clone(),
         }
     }
+
+    /// The distance along each beam, metres; infinite where there is nothing.
+    fn cast(&self, at: Pose2, world: &World) -> Vec<f64> {
+        let count = self.beams as i64;
+        let increment = TAU / count as f64;
+        let directions: Vec<(f64, f64)> = (0..count)
+            .map(|k| (at.yaw - PI + k as f64 * increment).sin_cos())
+            .collect();
+        let mut hits = vec![f64::INFINITY; self.beams];
+        for obstacle in world.obstacles() {
+            if obstacle.top < self.height || obstacle.bottom > self.height {
+                continue;
+            }
+            let (dx, dy) = (obstacle.x - at.x, obstacle.y - at.y);
+            let (distance, radius) = (dx.hypot(dy), obstacle.half_x.hypot(obstacle.half_y));
+            if distance - radius > self.range[1] {
+                continue;
+            }
+            // Only beams towards the circle around the obstacle can meet it.
+            let (first, beams) = if distance > radius {
+                let half = (radius / distance).asin();
+                let start = (dy.atan2(dx) - half - at.yaw + PI) / increment;
+                let width = (2.0 * half / increment).ceil() as i64 + 2;
+                (start.floor() as i64, width.min(count))
+            } else {
+                (0, count)
+            };
+            for k in first..first + beams {
+                let index = k.rem_euclid(count) as usize;
+                if let (Some(hit), Some((sin, cos))) = (hits.get_mut(index), directions.get(index))
+                {
+                    if let Some(d) = obstacle.ray(at.x, at.y, *cos, *sin) {
+                        *hit = hit.min(d);
+                    }
+                }
+            }
+        }
+        hits
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::world_file::WorldFile;
 
@@ -123,5 +162,32 @@ robot: {scan_beams: 4}
         );
         assert_eq!(again.ranges, scan.ranges);
         assert_eq!(again.stamp, Duration::from_secs(1));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn every_beam_is_the_ray_of_the_world(x in 0.4..5.6, y in 0.4..3.6, yaw in -3.2..3.2) {
+            let file = WorldFile::from_yaml("
+rooms: [{id: a, rect: [0, 0, 6, 4]}]
+walls: [{from: [0, 0], to: [6, 0]}, {from: [6, 0], to: [6, 4]}, {from: [0, 4], to: [0, 0]}]
+furniture: [{id: f, class: box, center: [3, 2], size: [1.2, 0.4, 1.0], yaw: 0.5},
+            {id: low, class: step, center: [1, 3], size: [1, 1, 0.1]}]
+robot: {start: [1, 1, 0], scan_range: [0.0, 12.0]}
+").unwrap();
+            let world = World::new(&file).unwrap();
+            let mut lidar = Lidar::new(&file.robot, &Noise::none(), 0);
+            let base = Pose2::new(x, y, yaw);
+            let scan = lidar.scan(base, &world, Duration::ZERO, false);
+            let at = base.compose(MOUNT);
+            for (k, range) in scan.ranges.iter().enumerate() {
+                let angle = at.yaw + scan.angle_min + k as f64 * scan.angle_increment;
+                let expected = world.ray(at.x, at.y, 0.2, angle, 12.0);
+                match expected {
+                    Some(d) => prop_assert!((f64::from(*range) - d).abs() < 1e-4, "{} {} {}", k, range, d),
+                    None => prop_assert!(range.is_infinite()),
+                }
+            }
+        }
     }
 }

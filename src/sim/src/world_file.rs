@@ -146,6 +146,8 @@ pub struct Noise {
     pub detection_range_per_metre: f64,
     /// Standard deviation of a detection's direction, radians.
     pub detection_angle: f64,
+    /// Standard deviation of a detected box's heading, radians.
+    pub detection_yaw: f64,
     /// Probability that a visible object is not detected in a frame.
     pub miss: f64,
     /// Probability that a frame has a detection of something that is not there.
@@ -172,6 +174,7 @@ impl Default for Noise {
             detection_range: 0.003,
             detection_range_per_metre: 0.004,
             detection_angle: 0.002,
+            detection_yaw: 0.03,
             miss: 0.05,
             false_positive: 0.0,
             class_confusion: 0.0,
@@ -193,6 +196,7 @@ impl Noise {
             detection_range: 0.0,
             detection_range_per_metre: 0.0,
             detection_angle: 0.0,
+            detection_yaw: 0.0,
             miss: 0.0,
             false_positive: 0.0,
             class_confusion: 0.0,
@@ -506,6 +510,7 @@ impl WorldFile {
                 1.0,
             ),
             ("detection_angle", n.detection_angle, 0.5),
+            ("detection_yaw", n.detection_yaw, 3.0),
             ("miss", n.miss, 1.0),
             ("false_positive", n.false_positive, 1.0),
             ("class_confusion", n.class_confusion, 1.0),
