@@ -114,7 +114,7 @@ pub struct Decision {
     pub output: Velocity,
     /// Largest speed that the clearance allows along the commanded way [m/s]; infinite: no limit.
     pub speed_limit: f64,
-    /// Distance from the footprint to the nearest return along the commanded way [m]; infinite: none.
+    /// Distance from the footprint to the nearest return along the commanded way \[m\]; infinite: none.
     pub clearance: f64,
     /// Age of the newest command; `None`: never received.
     pub command_age: Option<Duration>,

@@ -5,15 +5,15 @@ use thiserror::Error;
 /// Most corners of a polygon; more only cost time in every decision.
 pub const MAX_CORNERS: usize = 64;
 
-/// Largest distance of a corner from the base frame's origin [m]; beyond it the unit is wrong.
+/// Largest distance of a corner from the base frame's origin \[m\]; beyond it the unit is wrong.
 pub const MAX_EXTENT: f64 = 10.0;
 
-/// A point on the floor in the base frame [m].
+/// A point on the floor in the base frame \[m\].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Forward [m].
+    /// Forward \[m\].
     pub x: f64,
-    /// To the left [m].
+    /// To the left \[m\].
     pub y: f64,
 }
 
@@ -23,7 +23,7 @@ impl Point {
         Point { x, y }
     }
 
-    /// Distance from the origin [m].
+    /// Distance from the origin \[m\].
     pub fn norm(self) -> f64 {
         self.x.hypot(self.y)
     }
@@ -46,9 +46,9 @@ pub enum FootprintError {
     Corner {
         /// Which corner, from 0.
         index: usize,
-        /// Its x [m].
+        /// Its x \[m\].
         x: f64,
-        /// Its y [m].
+        /// Its y \[m\].
         y: f64,
     },
     /// The corners lie on a line.
@@ -72,7 +72,7 @@ enum Shape {
 /// Signed distance of a point from the outline, and the direction in which it grows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gap {
-    /// Distance [m]; negative inside.
+    /// Distance \[m\]; negative inside.
     pub distance: f64,
     /// Unit vector along which a point has to move so that the distance grows. Zero at a circle's centre.
     pub outward: Point,

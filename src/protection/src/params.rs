@@ -69,9 +69,9 @@ pub enum ParamsError {
 pub struct Params {
     /// Outline of the robot.
     pub footprint: Footprint,
-    /// Returns within this distance of the footprint are in the stop zone [m].
+    /// Returns within this distance of the footprint are in the stop zone \[m\].
     pub stop_margin: f64,
-    /// Returns within this distance of the footprint that come closer slow the base down [m].
+    /// Returns within this distance of the footprint that come closer slow the base down \[m\].
     pub slow_margin: f64,
     /// Largest speed towards something in the slow zone [m/s].
     pub slow_linear: f64,

@@ -3,7 +3,7 @@
 use crate::footprint::{Footprint, Point};
 use crate::velocity::Velocity;
 
-/// A gap below this counts as contact [m]: the numeric resolution of the search, on the safe side.
+/// A gap below this counts as contact \[m\]: the numeric resolution of the search, on the safe side.
 const CONTACT: f64 = 1e-3;
 
 /// A gap that shrinks slower than this does not shrink [m/s]: above rounding errors, far below any motion.
@@ -18,13 +18,13 @@ pub struct Outlook {
     /// Seconds at this velocity until the first return enters the stop zone. Zero: one is in it and comes
     /// closer. Infinite: none within the horizon.
     pub free_time: f64,
-    /// Signed distance [m] from the footprint to the nearest return that comes closer; infinite: none.
+    /// Signed distance \[m\] from the footprint to the nearest return that comes closer; infinite: none.
     pub nearest_approaching: f64,
 }
 
 /// Looks along a velocity.
 ///
-/// A return whose gap to the footprint is at most `stop_margin` [m], or a hair more, is in the stop zone: then only motion
+/// A return whose gap to the footprint is at most `stop_margin` \[m\], or a hair more, is in the stop zone: then only motion
 /// that does not bring it closer is free. Other returns are followed along the arc that the constant
 /// velocity describes, for `horizon` seconds, by conservative advancement: each step is as long as the gap
 /// divided by the greatest rate at which it can shrink, so nothing is jumped over.

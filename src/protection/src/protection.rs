@@ -11,7 +11,7 @@ use crate::standstill::Standstill;
 use crate::stop::{ResetError, StopLatch, StopRequest};
 use crate::velocity::Velocity;
 
-/// How far along the way the clearance is looked for [m]; beyond it there is no limit.
+/// How far along the way the clearance is looked for \[m\]; beyond it there is no limit.
 const LOOK_AHEAD: f64 = 4.0;
 
 /// Factor below which a scaled command is a stop: it would only creep and make gears and people nervous.

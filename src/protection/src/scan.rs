@@ -15,11 +15,11 @@ pub const SECTORS: usize = 24;
 /// Where the laser sits: pose of its frame in the base frame, on the floor plane.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Mounting {
-    /// Forward [m].
+    /// Forward \[m\].
     pub x: f64,
-    /// To the left [m].
+    /// To the left \[m\].
     pub y: f64,
-    /// Heading of the laser's x axis, counter-clockwise [rad].
+    /// Heading of the laser's x axis, counter-clockwise \[rad\].
     pub yaw: f64,
     /// True when the laser hangs upside down, so that its beams turn clockwise seen from above.
     pub inverted: bool,
@@ -28,15 +28,15 @@ pub struct Mounting {
 /// The fields of a laser scan that count here, as in sensor_msgs/LaserScan.
 #[derive(Clone, Copy, Debug)]
 pub struct RawScan<'a> {
-    /// Angle of the first beam [rad].
+    /// Angle of the first beam \[rad\].
     pub angle_min: f64,
-    /// Angle between beams [rad].
+    /// Angle between beams \[rad\].
     pub angle_increment: f64,
-    /// Shortest range that is measured [m].
+    /// Shortest range that is measured \[m\].
     pub range_min: f64,
-    /// Longest range that is measured [m].
+    /// Longest range that is measured \[m\].
     pub range_max: f64,
-    /// One range for each beam [m], with the meanings of REP-117.
+    /// One range for each beam \[m\], with the meanings of REP-117.
     pub ranges: &'a [f32],
 }
 
@@ -87,7 +87,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Creates a scan from points [m] that see in every direction; points that are not finite are refused
+    /// Creates a scan from points \[m\] that see in every direction; points that are not finite are refused
     /// as [`ScanError::Header`].
     ///
     /// # Errors
@@ -159,23 +159,23 @@ impl Scan {
         Ok(Scan { points, seen })
     }
 
-    /// The returns, base frame [m].
+    /// The returns, base frame \[m\].
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Drops returns nearer than `radius` [m] to the base frame's origin: parts of the robot itself.
+    /// Drops returns nearer than `radius` \[m\] to the base frame's origin: parts of the robot itself.
     pub fn drop_within(&mut self, radius: f64) {
         self.points.retain(|p| p.norm() >= radius);
     }
 
-    /// Whether any beam measured in that direction of the base frame [rad].
+    /// Whether any beam measured in that direction of the base frame \[rad\].
     pub fn sees(&self, heading: f64) -> bool {
         heading.is_finite() && self.seen.get(sector(heading)).copied().unwrap_or(false)
     }
 }
 
-/// Sector of a finite heading [rad].
+/// Sector of a finite heading \[rad\].
 fn sector(heading: f64) -> usize {
     let turned = (heading + PI).rem_euclid(TAU) / TAU;
     ((turned * SECTORS as f64) as usize).min(SECTORS - 1)

@@ -5,7 +5,7 @@ use crate::velocity::Velocity;
 /// How the base slows down, measured for the embodiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Braking {
-    /// Time from a return in the world to the base's beginning to brake [s]: scan period, decision, bus and
+    /// Time from a return in the world to the base's beginning to brake \[s\]: scan period, decision, bus and
     /// drive lag together.
     pub reaction_time: f64,
     /// Deceleration over the floor [m/s²].
@@ -15,7 +15,7 @@ pub struct Braking {
 }
 
 impl Braking {
-    /// The largest speed v [m/s] with v t + v² / 2a <= `free_distance` [m].
+    /// The largest speed v [m/s] with v t + v² / 2a <= `free_distance` \[m\].
     ///
     /// The stopping distance of uniform deceleration after a reaction time; solved for v:
     /// v = -a t + sqrt((a t)² + 2 a d).
