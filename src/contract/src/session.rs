@@ -1,9 +1,11 @@
 //! What a task leaves behind: its append-only events and the reports of its steps.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::state::CommandState;
+use crate::state::{CommandState, TaskOutcome};
 use crate::time::Stamp;
 use crate::verdict::Outcome;
 
@@ -155,6 +157,58 @@ pub struct StepReport {
     pub error_msg: String,
     /// Time from commit to settlement [s].
     pub duration: f64,
+}
+
+/// What a task asks for; field by field in the goal of `action/ExecuteTask.action`, with the defaults
+/// filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskRequest {
+    /// Name of the task.
+    pub task_id: String,
+    /// What to do.
+    pub instruction: String,
+    /// Longest time for the whole task.
+    pub time_budget: Duration,
+    /// Most steps of the loop.
+    pub max_steps: u32,
+    /// Permissions granted, the default ones included; sorted, each once.
+    pub permissions: Vec<String>,
+    /// Plan and check only.
+    pub dry_run: bool,
+}
+
+/// A task as it is kept: enough to answer for it after a restart.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskRecord {
+    /// What was asked for.
+    pub request: TaskRequest,
+    /// How it ended; [`TaskOutcome::Unspecified`] while it runs.
+    pub outcome: TaskOutcome,
+    /// Code of ExecuteTask; 0 for none.
+    pub error_code: u16,
+    /// Why, with the value, the limit and what to do.
+    pub error_msg: String,
+    /// What was done, one sentence.
+    pub summary: String,
+    /// Every step in order.
+    pub steps: Vec<StepReport>,
+    /// ROS time of acceptance.
+    pub received_at: Stamp,
+    /// ROS time of the end; [`Stamp::NEVER`] while it runs.
+    pub ended_at: Stamp,
+    /// Time from acceptance to the end [s].
+    pub elapsed: f64,
+    /// The planner's program as it stood at the last turn; null before the first.
+    pub program: Value,
+}
+
+impl TaskRecord {
+    /// True until it ended.
+    pub fn is_running(&self) -> bool {
+        self.outcome == TaskOutcome::Unspecified
+    }
 }
 
 #[cfg(test)]

@@ -67,6 +67,7 @@ struct Watch {
     cancel_requested: Duration,
     running: Duration,
     evaluating: Duration,
+    last_settle: Duration,
 }
 
 /// Everything that the issuer knows of one command; stored as it is.
@@ -116,6 +117,8 @@ pub struct IssuerRecord {
     pub times: KeyTimes,
     /// Who settled it, where it was a person.
     pub settled_by: String,
+    /// What the executor still has to be told, so that it releases its resources.
+    pub settle_pending: Option<Finality>,
     #[serde(skip)]
     watch: Watch,
 }
@@ -180,6 +183,7 @@ impl IssuerRecord {
                 ..KeyTimes::default()
             },
             settled_by: String::new(),
+            settle_pending: None,
             watch: Watch::default(),
         }
     }
@@ -230,6 +234,7 @@ impl IssuerRecord {
             IssuerEvent::Lost { reason } => self.lost(reason, now),
             IssuerEvent::Reconcile => self.reconcile(now),
             IssuerEvent::Reconciled { to, by, reason } => self.reconciled(to, by, reason, now),
+            IssuerEvent::SettleConfirmed => Ok(self.settle_confirmed()),
             IssuerEvent::Tick => Ok(self.tick(policy, now)),
         }
     }
@@ -1027,6 +1032,8 @@ impl IssuerRecord {
                 None => !self.settled_by.is_empty(),
             };
         if let (Some(to), true) = (to, executor_holds_it) {
+            self.settle_pending = Some(to);
+            self.watch.last_settle = now.steady;
             effects.push(IssuerEffect::SettleExecutor { to });
         }
         effects.push(IssuerEffect::Ended);
@@ -1046,6 +1053,55 @@ impl IssuerRecord {
             ),
             IssuerEffect::Ended,
         ]
+    }
+
+    fn settle_confirmed(&mut self) -> Vec<IssuerEffect> {
+        if self.settle_pending.take().is_none() {
+            return Vec::new();
+        }
+        self.sequence = self.sequence.saturating_add(1);
+        vec![IssuerEffect::Persist]
+    }
+
+    /// Takes up a stored record in a new process: its deadlines begin anew on this process's clock, the
+    /// executor and the evaluator are asked again. Nothing is sent again.
+    pub fn resume(&mut self, now: Now) -> Vec<IssuerEffect> {
+        self.watch = Watch {
+            dispatched: now.steady,
+            last_sign: now.steady,
+            last_query: now.steady,
+            last_cancel: now.steady,
+            cancel_requested: now.steady,
+            running: now.steady,
+            evaluating: now.steady,
+            last_settle: now.steady,
+        };
+        match self.state {
+            CommandState::Dispatched
+            | CommandState::Accepted
+            | CommandState::Running
+            | CommandState::Canceling => vec![IssuerEffect::QueryExecutor],
+            CommandState::Evaluating => vec![IssuerEffect::Evaluate {
+                run_id: self.run_id.clone(),
+                segment: self.segment,
+                look: self.looks,
+            }],
+            CommandState::Reconciling if self.has_ended() => vec![IssuerEffect::Evaluate {
+                run_id: self.run_id.clone(),
+                segment: self.segment,
+                look: self.looks,
+            }],
+            CommandState::Unknown | CommandState::Reconciling => vec![IssuerEffect::QueryExecutor],
+            CommandState::Succeeded | CommandState::Failed | CommandState::Canceled => self
+                .settle_pending
+                .map(|to| IssuerEffect::SettleExecutor { to })
+                .into_iter()
+                .collect(),
+            CommandState::Unspecified
+            | CommandState::Proposed
+            | CommandState::Committed
+            | CommandState::Rejected => Vec::new(),
+        }
     }
 
     fn tick(&mut self, policy: &IssuerPolicy, now: Now) -> Vec<IssuerEffect> {
@@ -1120,13 +1176,19 @@ impl IssuerRecord {
                 }
                 Vec::new()
             }
+            CommandState::Succeeded | CommandState::Failed | CommandState::Canceled => {
+                match self.settle_pending {
+                    Some(to) if since(self.watch.last_settle) >= policy.settle_interval => {
+                        self.watch.last_settle = now.steady;
+                        vec![IssuerEffect::SettleExecutor { to }]
+                    }
+                    Some(_) | None => Vec::new(),
+                }
+            }
             CommandState::Unspecified
             | CommandState::Proposed
             | CommandState::Committed
             | CommandState::Rejected
-            | CommandState::Succeeded
-            | CommandState::Failed
-            | CommandState::Canceled
             | CommandState::Unknown => Vec::new(),
         }
     }

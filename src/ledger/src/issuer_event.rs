@@ -106,6 +106,8 @@ pub enum IssuerEvent {
         /// On what grounds.
         reason: String,
     },
+    /// The executor has released what the command held, or never had it.
+    SettleConfirmed,
     /// Time has passed.
     Tick,
 }

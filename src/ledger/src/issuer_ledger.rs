@@ -79,6 +79,17 @@ impl IssuerLedger {
         }
     }
 
+    /// Takes up every record after a restart; see [`IssuerRecord::resume`].
+    pub fn resume(&mut self, now: Now) -> Vec<(String, IssuerEffect)> {
+        self.records
+            .values_mut()
+            .flat_map(|r| {
+                let id = r.command_id().to_owned();
+                r.resume(now).into_iter().map(move |e| (id.clone(), e))
+            })
+            .collect()
+    }
+
     /// One command.
     pub fn get(&self, command_id: &str) -> Option<&IssuerRecord> {
         self.records.get(command_id)
@@ -94,12 +105,19 @@ impl IssuerLedger {
         self.records.values().filter(|r| !r.state.is_terminal())
     }
 
+    /// Commands that time can still change: not terminal, or not yet released by their executor.
+    pub fn open(&self) -> impl Iterator<Item = &IssuerRecord> {
+        self.records
+            .values()
+            .filter(|r| !r.state.is_terminal() || r.settle_pending.is_some())
+    }
+
     /// Forgets terminal commands beyond the newest `keep`; their store has them still.
     pub fn forget_old(&mut self, keep: usize) {
         let mut ended: Vec<_> = self
             .records
             .values()
-            .filter(|r| r.state.is_terminal())
+            .filter(|r| r.state.is_terminal() && r.settle_pending.is_none())
             .map(|r| (r.times.settled, r.command_id().to_owned()))
             .collect();
         if ended.len() <= keep {

@@ -28,6 +28,8 @@ pub struct IssuerPolicy {
     pub delivery_margin: Duration,
     /// Longest wait for one verdict.
     pub evaluation_timeout: Duration,
+    /// Time between two attempts to tell the executor what became of a command.
+    pub settle_interval: Duration,
     /// Verdicts UNKNOWN after which the command is UNKNOWN; at least 1.
     pub max_looks: u32,
 }
@@ -40,6 +42,7 @@ impl Default for IssuerPolicy {
             cancel_interval: Duration::from_millis(500),
             delivery_margin: Duration::from_secs(2),
             evaluation_timeout: Duration::from_secs(20),
+            settle_interval: Duration::from_secs(1),
             max_looks: 3,
         }
     }

@@ -185,6 +185,40 @@ fn the_usual_life_ends_in_a_success_that_is_settled_at_the_executor() {
 }
 
 #[test]
+fn the_executor_is_told_until_it_confirms_also_after_a_restart() {
+    let settle = Fx::SettleExecutor {
+        to: Finality::Succeeded,
+    };
+    let mut rig = Rig::evaluating();
+    rig.ok(verdict(Outcome::Success), 6.0);
+    assert!(rig.ok(Ev::Tick, 6.5).is_empty());
+    assert_eq!(rig.ok(Ev::Tick, 7.0), vec![settle.clone()]);
+    // As after a restart: what is stored is enough.
+    let text = serde_json::to_string(&rig.record).unwrap();
+    rig.record = serde_json::from_str(&text).unwrap();
+    assert_eq!(rig.record.resume(at(0.0)), vec![settle]);
+    assert_eq!(rig.ok(Ev::SettleConfirmed, 0.1), vec![Fx::Persist]);
+    assert!(rig.ok(Ev::Tick, 9.0).is_empty());
+    assert!(rig.record.resume(at(9.0)).is_empty());
+}
+
+#[test]
+fn a_restart_asks_and_never_sends_again() {
+    let mut rig = Rig::dispatched();
+    let text = serde_json::to_string(&rig.record).unwrap();
+    rig.record = serde_json::from_str(&text).unwrap();
+    assert_eq!(rig.record.resume(at(50.0)), vec![Fx::QueryExecutor]);
+    assert_eq!(rig.record.goal_id(), Some(GOAL));
+    // Deadlines begin anew on the new process's clock.
+    assert!(rig.ok(Ev::Tick, 51.0).is_empty());
+    let mut rig = Rig::evaluating();
+    assert!(matches!(
+        rig.record.resume(at(50.0)).as_slice(),
+        [Fx::Evaluate { .. }]
+    ));
+}
+
+#[test]
 fn control_that_completed_is_not_success() {
     let rig = Rig::evaluating();
     assert!(rig.record.holds_resources());
@@ -631,6 +665,7 @@ fn any_event() -> impl Strategy<Value = Ev> {
         1 => Just(Ev::Reconcile),
         1 => Just(Ev::Reconciled { to: Finality::Canceled, by: "p".into(), reason: "r".into() }),
         1 => Just(Ev::Expired { reason: "late".into() }),
+        1 => Just(Ev::SettleConfirmed),
         3 => Just(Ev::Tick),
     ]
 }
@@ -686,7 +721,9 @@ proptest! {
                     }
                     if before.state.is_terminal() {
                         prop_assert_eq!(before.state, after.state);
-                        prop_assert!(effects.is_empty());
+                        prop_assert!(effects
+                            .iter()
+                            .all(|e| matches!(e, Fx::SettleExecutor { .. } | Fx::Persist)));
                     }
                     if after.state == S::Succeeded && before.state != S::Succeeded {
                         let judged = after.verdict.as_ref().is_some_and(|v| v.outcome == Outcome::Success);

@@ -6,12 +6,21 @@
 //! | module | what it keeps |
 //! |---|---|
 //! | [`db`] | opening, migrations, integrity, transactions |
+//! | [`harness`] | the harness's file |
+//! | [`lease`] | tokens of the control lease |
+//! | [`ledger`] | in it: commands, states, UUIDs of goals |
+//! | [`session`] | in it: tasks and their session logs |
 //! | [`error`] | why a file can't be used and what to do |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod db;
 pub mod error;
+pub mod harness;
+pub mod lease;
+pub mod ledger;
+pub mod session;
 
 pub use db::{Access, Database, Schema};
 pub use error::StoreError;
+pub use harness::HarnessStore;
