@@ -1,0 +1,295 @@
+//! Grasping and lifting an object.
+
+use eh_contract::command::TargetBinding;
+use eh_contract::error_code::ErrorCode;
+use eh_contract::geometry::Pose;
+
+use crate::grasp::{self, Grasp, HeldGrasp, NoGrasp};
+use crate::gripper;
+use crate::native_code::{self, NextMove};
+use crate::program::{no_transform, numbered, Context, Failure, HeldChange, SkillProgram, Step};
+use crate::sub_goal::{ArmTarget, Goal, SubGoalOutcome};
+
+/// How far the tool may be off its place [m]; a gripper's fingers forgive that much.
+pub(crate) const POSITION_TOLERANCE: f64 = 0.005;
+
+/// Share of full speed near objects.
+pub(crate) const SLOW: f64 = 0.5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Begin,
+    Open,
+    Before,
+    Approach,
+    Close,
+    Lift,
+    LiftFree,
+    Carry,
+}
+
+pub(crate) struct Pick {
+    object: TargetBinding,
+    grasps: Vec<Grasp>,
+    tried: usize,
+    stage: Stage,
+    held: HeldChange,
+}
+
+impl Pick {
+    pub(crate) fn new(object: TargetBinding) -> Self {
+        Pick {
+            object,
+            grasps: Vec::new(),
+            tried: 0,
+            stage: Stage::Begin,
+            held: HeldChange::Keep,
+        }
+    }
+
+    fn go(&mut self, stage: Stage, name: &str, goal: Goal) -> Step {
+        self.stage = stage;
+        Step::Goal {
+            name: numbered(name, self.tried),
+            goal,
+        }
+    }
+
+    /// The goal before the approach of the grasp in turn.
+    fn before(&mut self, context: &Context<'_>, reason: Option<Failure>) -> Step {
+        match self.grasps.get(self.tried) {
+            Some(grasp) => {
+                let goal = tool_goal(
+                    context,
+                    grasp.before,
+                    grasp.orientation_tolerance,
+                    false,
+                    1.0,
+                    "",
+                );
+                self.go(Stage::Before, "pre_grasp", goal)
+            }
+            None => {
+                let tried = self.grasps.len();
+                let (code, last) = reason
+                    .map_or((ErrorCode::ManipulationFailed, String::new()), |f| {
+                        (f.code, f.message)
+                    });
+                Step::Failed(Failure::new(
+                    code,
+                    format!(
+                        "none of {tried} ways to grasp {} works; the last one: {last}",
+                        self.object.r#ref
+                    ),
+                ))
+            }
+        }
+    }
+
+    fn current(&self) -> Option<Grasp> {
+        self.grasps.get(self.tried).cloned()
+    }
+}
+
+/// A goal for the tool in base_link, which does not move while the arm does.
+pub(crate) fn tool_goal(
+    context: &Context<'_>,
+    pose: Pose,
+    orientation_tolerance: [f64; 3],
+    straight: bool,
+    speed: f64,
+    allowed_contact: &str,
+) -> Goal {
+    Goal::MoveArm {
+        target: ArmTarget::Tool {
+            frame_id: context.body.base_frame.clone(),
+            pose,
+            position_tolerance: POSITION_TOLERANCE,
+            orientation_tolerance,
+        },
+        straight,
+        speed,
+        allowed_contact: allowed_contact.into(),
+    }
+}
+
+/// A goal for a named configuration.
+pub(crate) fn named(name: &str) -> Goal {
+    Goal::MoveArm {
+        target: ArmTarget::Named(name.into()),
+        straight: false,
+        speed: 1.0,
+        allowed_contact: String::new(),
+    }
+}
+
+/// `None` for success.
+pub(crate) fn arm_failure(outcome: &SubGoalOutcome) -> Option<(Failure, NextMove)> {
+    match outcome {
+        SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_) => None,
+        SubGoalOutcome::Rejected { message } => Some((
+            Failure::new(
+                ErrorCode::ManipulationRejected,
+                format!("the arm's server refused the goal ({message}); see its log"),
+            ),
+            NextMove::GiveUp,
+        )),
+        SubGoalOutcome::Aborted { code, message } => {
+            let (ours, next) = native_code::arm(*code);
+            let what = match ours {
+                ErrorCode::OutOfReach => "the arm can't reach it; drive closer",
+                ErrorCode::InCollision => "the arm would touch something; drive to another side",
+                ErrorCode::ArmNoPlan => "no motion of the arm was found; drive to another place",
+                ErrorCode::TransformUnavailable => "a transform is missing; check tf",
+                ErrorCode::Preempted => "another goal took the arm; find out who commands it",
+                _ => "the arm gave up; see its log",
+            };
+            Some((
+                Failure::new(ours, format!("{what} (MoveItErrorCodes {code}: {message})")),
+                next,
+            ))
+        }
+    }
+}
+
+/// The object's pose in base_link.
+pub(crate) fn in_base(pose: &Pose, base_in_map: &Pose) -> Pose {
+    (base_in_map.isometry().inverse() * pose.isometry()).into()
+}
+
+impl SkillProgram for Pick {
+    fn next(&mut self, context: &Context<'_>, last: Option<&SubGoalOutcome>) -> Step {
+        if let (Stage::Begin, _) | (_, None) = (self.stage, last) {
+            let Some(base) = context.base_in_map else {
+                return no_transform(context.body);
+            };
+            let object = in_base(&self.object.pose, &base);
+            match grasp::candidates(&object, self.object.size, context.body) {
+                Ok(grasps) => self.grasps = grasps,
+                Err(NoGrasp::TooWide { width }) => {
+                    return Step::Failed(Failure::new(
+                        ErrorCode::ManipulationFailed,
+                        format!(
+                            "{} is {width:.3} m wide at its narrowest, the gripper opens {:.3} m; it can't be grasped",
+                            self.object.r#ref, context.body.gripper_max_width
+                        ),
+                    ));
+                }
+                Err(NoGrasp::TooFar { distance }) => {
+                    return Step::Failed(Failure::new(
+                        ErrorCode::OutOfReach,
+                        format!(
+                            "{} is {distance:.2} m from the shoulder, the arm reaches {:.2} m; drive closer with navigate_to",
+                            self.object.r#ref, context.body.reach
+                        ),
+                    ));
+                }
+            }
+            self.held = HeldChange::Clear;
+            self.stage = Stage::Open;
+            return Step::Goal {
+                name: "open".into(),
+                goal: gripper::open_goal(context),
+            };
+        }
+        let Some(outcome) = last else {
+            // Answered above.
+            return no_transform(context.body);
+        };
+        match self.stage {
+            Stage::Begin | Stage::Open => match gripper::check(outcome, true, context) {
+                Err(failure) => Step::Failed(failure),
+                Ok(()) => self.before(context, None),
+            },
+            Stage::Before | Stage::Approach => match arm_failure(outcome) {
+                Some((failure, NextMove::GiveUp)) => Step::Failed(failure),
+                Some((failure, NextMove::TryAnother)) => {
+                    self.tried += 1;
+                    self.before(context, Some(failure))
+                }
+                None if self.stage == Stage::Before => {
+                    let Some(grasp) = self.current() else {
+                        return self.before(context, None);
+                    };
+                    let goal = tool_goal(
+                        context,
+                        grasp.tool,
+                        grasp.orientation_tolerance,
+                        true,
+                        SLOW,
+                        &self.object.r#ref.clone(),
+                    );
+                    self.go(Stage::Approach, "approach", goal)
+                }
+                None => {
+                    let goal = gripper::close_goal(context);
+                    self.go(Stage::Close, "close", goal)
+                }
+            },
+            Stage::Close => {
+                if let Err(failure) = gripper::check(outcome, false, context) {
+                    return Step::Failed(failure);
+                }
+                let Some(grasp) = self.current() else {
+                    return self.before(context, None);
+                };
+                self.held = HeldChange::Take(HeldGrasp {
+                    object: self.object.r#ref.clone(),
+                    approach: grasp.approach,
+                    above_bottom: grasp.above_bottom,
+                    size: grasp::known_size(self.object.size),
+                });
+                let goal = tool_goal(
+                    context,
+                    grasp.lifted,
+                    grasp.orientation_tolerance,
+                    true,
+                    SLOW,
+                    &self.object.r#ref.clone(),
+                );
+                self.go(Stage::Lift, "lift", goal)
+            }
+            Stage::Lift => match (arm_failure(outcome), self.current()) {
+                (None, _) => self.go(Stage::Carry, "carry", named("carry")),
+                // A line that can't be followed to its end: any motion upwards will do.
+                (Some((_, NextMove::TryAnother)), Some(grasp)) => {
+                    let goal = tool_goal(
+                        context,
+                        grasp.lifted,
+                        [0.5, 0.5, 0.5],
+                        false,
+                        SLOW,
+                        &self.object.r#ref.clone(),
+                    );
+                    self.go(Stage::LiftFree, "lift_freely", goal)
+                }
+                (Some((failure, _)), _) => Step::Failed(failure),
+            },
+            Stage::LiftFree => match arm_failure(outcome) {
+                None => self.go(Stage::Carry, "carry", named("carry")),
+                Some((failure, _)) => Step::Failed(failure),
+            },
+            Stage::Carry => match arm_failure(outcome) {
+                None => Step::Completed,
+                Some((failure, _)) => Step::Failed(failure),
+            },
+        }
+    }
+
+    fn progress(&self) -> Option<f64> {
+        // Six sub-goals when the first grasp works.
+        let done = match self.stage {
+            Stage::Begin | Stage::Open => 0.0,
+            Stage::Before => 1.0,
+            Stage::Approach => 2.0,
+            Stage::Close => 3.0,
+            Stage::Lift | Stage::LiftFree => 4.0,
+            Stage::Carry => 5.0,
+        };
+        Some(done / 6.0)
+    }
+
+    fn held_change(&self) -> HeldChange {
+        self.held.clone()
+    }
+}

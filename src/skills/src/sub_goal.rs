@@ -1,0 +1,98 @@
+//! What can be asked of navigation, arm, gripper and head, and how it can end.
+
+use std::time::Duration;
+
+use eh_contract::geometry::Pose;
+
+/// Where the arm is to go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ArmTarget {
+    /// The tool link at a pose.
+    Tool {
+        /// Frame of the pose.
+        frame_id: String,
+        /// The pose.
+        pose: Pose,
+        /// How far the tool may be off [m].
+        position_tolerance: f64,
+        /// How far it may be turned about its own x, y and z [rad].
+        orientation_tolerance: [f64; 3],
+    },
+    /// A named configuration of the embodiment.
+    Named(String),
+}
+
+/// One goal for one foreign action, or a wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Goal {
+    /// Drive the base to a pose.
+    Navigate {
+        /// Frame of the pose.
+        frame_id: String,
+        /// Where to stand and face.
+        pose: Pose,
+    },
+    /// Move the arm.
+    MoveArm {
+        /// Where to.
+        target: ArmTarget,
+        /// On a straight line of the tool.
+        straight: bool,
+        /// Share of full speed, 0 to 1.
+        speed: f64,
+        /// Scene object that may be touched; empty: none.
+        allowed_contact: String,
+    },
+    /// Move the fingers.
+    Gripper {
+        /// Wanted gap between them [m].
+        width: f64,
+        /// Largest effort [N].
+        max_effort: f64,
+    },
+    /// Turn the head.
+    Head {
+        /// To the left [rad].
+        pan: f64,
+        /// Down [rad].
+        tilt: f64,
+        /// Time for it.
+        duration: Duration,
+    },
+    /// Do nothing; no foreign goal is sent.
+    Wait(Duration),
+}
+
+/// How a sub-goal ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SubGoalOutcome {
+    /// The server reported success.
+    Succeeded,
+    /// A gripper goal ended; whether that is good is for the program to say.
+    Gripper(GripperReport),
+    /// The server did not take the goal.
+    Rejected {
+        /// The server's words or ours.
+        message: String,
+    },
+    /// The server gave up (status ABORTED), with its own code.
+    Aborted {
+        /// The server's code; 0 where it has none.
+        code: i32,
+        /// Its words.
+        message: String,
+    },
+}
+
+/// The result of a gripper action.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GripperReport {
+    /// Gap between the fingers [m].
+    pub position: f64,
+    /// Effort [N].
+    pub effort: f64,
+    /// Pushes without moving.
+    pub stalled: bool,
+    /// Is where it was sent.
+    pub reached_goal: bool,
+}

@@ -1,0 +1,366 @@
+//! Programs driven by scripted answers of the foreign servers.
+
+use std::time::Duration;
+
+use eh_contract::command::{SkillCommand, Support, TargetBinding, SCHEMA_VERSION};
+use eh_contract::geometry::{Pose, Vec3};
+use eh_contract::scene::Kind;
+use eh_contract::{ErrorCode, Stamp};
+use eh_skills::program::{program_for, HeldChange};
+use eh_skills::sub_goal::{ArmTarget, GripperReport};
+use eh_skills::{Context, Embodiment, Failure, Goal, SkillProgram, Step, SubGoalOutcome};
+use proptest::prelude::*;
+use serde_json::{json, Value};
+
+fn target(argument: &str, kind: Kind, at: Vec3, size: Vec3) -> TargetBinding {
+    TargetBinding {
+        argument: argument.into(),
+        r#ref: format!("{argument}_1"),
+        class_name: "thing".into(),
+        kind,
+        version: 1,
+        frame_id: "map".into(),
+        pose: Pose {
+            position: at,
+            ..Pose::default()
+        },
+        size,
+        last_seen: Stamp(1),
+        support: (kind == Kind::Object).then(|| Support {
+            r#ref: "support_1".into(),
+            pose: Pose {
+                position: Vec3::new(2.6, 1.0, 0.37),
+                ..Pose::default()
+            },
+            size: Vec3::new(0.9, 0.7, 0.74),
+        }),
+    }
+}
+
+/// A cup on a table, the table, and a robot that stands before it: the table's edge is at x = 2.15, the
+/// base 0.4 m before it, the cup 0.1 m behind it.
+fn scene() -> (TargetBinding, TargetBinding, Pose) {
+    (
+        target(
+            "object",
+            Kind::Object,
+            Vec3::new(2.25, 1.0, 0.79),
+            Vec3::new(0.08, 0.08, 0.1),
+        ),
+        target(
+            "support",
+            Kind::Surface,
+            Vec3::new(2.6, 1.0, 0.37),
+            Vec3::new(0.9, 0.7, 0.74),
+        ),
+        Pose::planar(1.75, 1.0, 0.0),
+    )
+}
+
+fn program(skill: &str, arguments: Value, targets: Vec<TargetBinding>) -> Box<dyn SkillProgram> {
+    let arguments = arguments.as_object().cloned().unwrap();
+    let command = SkillCommand {
+        schema_version: SCHEMA_VERSION,
+        command_id: "c1".into(),
+        task_id: String::new(),
+        robot_id: "robot".into(),
+        skill: skill.into(),
+        skill_version: "1.0.0".into(),
+        arguments: arguments.clone(),
+        targets,
+        preconditions: vec![],
+        world_version: 0,
+        plan_version: 0,
+        start_within: Duration::from_secs(2),
+        execution_timeout: Duration::ZERO,
+        stop_timeout: Duration::ZERO,
+        max_segments: 0,
+    };
+    program_for(&command, &arguments).unwrap()
+}
+
+fn context(body: &Embodiment, base: Option<Pose>) -> Context<'_> {
+    Context {
+        base_in_map: base,
+        scene: None,
+        body,
+        held: None,
+    }
+}
+
+/// Runs a program against a server that answers each goal, and gives the names of the goals and the end.
+fn run(
+    program: &mut dyn SkillProgram,
+    context: &Context<'_>,
+    mut answer: impl FnMut(&str, &Goal) -> SubGoalOutcome,
+) -> (Vec<String>, Result<(), Failure>) {
+    let mut names = Vec::new();
+    let mut last = None;
+    loop {
+        match program.next(context, last.as_ref()) {
+            Step::Goal { name, goal } => {
+                last = Some(answer(&name, &goal));
+                assert!(!names.contains(&name), "{name} is used twice");
+                names.push(name);
+                assert!(names.len() < 100, "it never ends: {names:?}");
+            }
+            Step::Completed => return (names, Ok(())),
+            Step::Failed(failure) => return (names, Err(failure)),
+        }
+    }
+}
+
+/// A robot on which everything works.
+fn works(goal: &Goal) -> SubGoalOutcome {
+    match goal {
+        Goal::Gripper { width, .. } => SubGoalOutcome::Gripper(GripperReport {
+            position: if *width > 0.0 { *width } else { 0.07 },
+            effort: 10.0,
+            stalled: *width == 0.0,
+            reached_goal: *width > 0.0,
+        }),
+        _ => SubGoalOutcome::Succeeded,
+    }
+}
+
+fn aborted(code: i32) -> SubGoalOutcome {
+    SubGoalOutcome::Aborted {
+        code,
+        message: "no".into(),
+    }
+}
+
+#[test]
+fn a_pick_opens_approaches_closes_lifts_and_carries() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
+    let (names, end) = run(&mut *pick, &context(&body, Some(base)), |_, g| works(g));
+    assert_eq!(
+        names,
+        ["open", "pre_grasp", "approach", "close", "lift", "carry"]
+    );
+    assert_eq!(end, Ok(()));
+    assert!(matches!(pick.held_change(), HeldChange::Take(g) if g.object == "object_1"));
+}
+
+#[test]
+fn a_grasp_that_slips_is_not_the_skills_to_judge() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
+    // The fingers meet: nothing is between them. Control completes all the same.
+    let (_, end) = run(&mut *pick, &context(&body, Some(base)), |name, g| {
+        if name == "close" {
+            SubGoalOutcome::Gripper(GripperReport {
+                position: 0.0,
+                effort: 0.0,
+                stalled: false,
+                reached_goal: true,
+            })
+        } else {
+            works(g)
+        }
+    });
+    assert_eq!(end, Ok(()));
+}
+
+#[test]
+fn a_pick_tries_the_next_grasp_when_one_is_refused() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    // NO_IK_SOLUTION, then GOAL_IN_COLLISION on the approach.
+    let (names, end) = run(&mut *pick, &context(&body, Some(base)), |name, g| match name {
+        "pre_grasp" => aborted(-31),
+        "approach_2" => aborted(-12),
+        _ => works(g),
+    });
+    assert_eq!(end, Ok(()));
+    assert_eq!(
+        names,
+        [
+            "open",
+            "pre_grasp",
+            "pre_grasp_2",
+            "approach_2",
+            "pre_grasp_3",
+            "approach_3",
+            "close_3",
+            "lift_3",
+            "carry_3"
+        ]
+    );
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
+    let (_, end) = run(&mut *pick, &context(&body, Some(base)), |_, g| match g {
+        Goal::MoveArm { .. } => aborted(-12),
+        _ => works(g),
+    });
+    assert_eq!(end.unwrap_err().code, ErrorCode::InCollision);
+}
+
+#[test]
+fn failures_that_are_the_same_for_every_grasp_end_it_at_once() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    for (code, ours) in [
+        (-10, ErrorCode::InCollision),
+        (-4, ErrorCode::ManipulationFailed),
+        (-21, ErrorCode::TransformUnavailable),
+    ] {
+        let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+        let (names, end) = run(&mut *pick, &context(&body, Some(base)), |_, g| match g {
+            Goal::MoveArm { .. } => aborted(code),
+            _ => works(g),
+        });
+        assert_eq!((names.len(), end.unwrap_err().code), (2, ours));
+    }
+}
+
+#[test]
+fn a_place_lowers_opens_and_retreats_with_the_tool_at_the_height_of_the_grasp() {
+    let (cup, table, base) = scene();
+    let body = Embodiment::default();
+    let mut place = program(
+        "place",
+        json!({"object": "object_1", "support": "support_1"}),
+        vec![cup, table],
+    );
+    let mut release = None;
+    let (names, end) = run(&mut *place, &context(&body, Some(base)), |name, g| {
+        if name == "lower" {
+            if let Goal::MoveArm {
+                target: ArmTarget::Tool { pose, .. },
+                straight,
+                ..
+            } = g
+            {
+                assert!(straight);
+                release = Some(*pose);
+            }
+        }
+        works(g)
+    });
+    assert_eq!(names, ["above", "lower", "open", "retreat", "carry"]);
+    assert_eq!(end, Ok(()));
+    // The table's top 0.74, the tool 0.1 - 0.045 above the cup's bottom, 0.012 m of drop.
+    let z = release.unwrap().position.z;
+    assert!((z - (0.74 + 0.055 + 0.012)).abs() < 1e-9, "{z}");
+    assert_eq!(place.held_change(), HeldChange::Clear);
+}
+
+#[test]
+fn navigation_tries_other_places_only_where_that_can_help() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let arguments = json!({"target": "target_1"});
+    let cup = TargetBinding {
+        argument: "target".into(),
+        r#ref: "target_1".into(),
+        ..cup
+    };
+    let mut drive = program("navigate_to", arguments.clone(), vec![cup.clone()]);
+    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |name, g| match name {
+        "drive" => aborted(206),
+        "drive_2" => aborted(208),
+        _ => works(g),
+    });
+    assert_eq!((names.len(), end), (3, Ok(())));
+    let mut drive = program("navigate_to", arguments.clone(), vec![cup.clone()]);
+    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |_, _| aborted(9000));
+    assert_eq!(
+        (names.len(), end.unwrap_err().code),
+        (1, ErrorCode::NavigationFailed)
+    );
+    let mut drive = program("navigate_to", arguments.clone(), vec![cup.clone()]);
+    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |_, _| aborted(206));
+    assert!(names.len() > 1 && names.len() <= 8);
+    assert_eq!(end.unwrap_err().code, ErrorCode::GoalOccupied);
+    // Without a transform nothing is sent.
+    let mut drive = program("navigate_to", arguments, vec![cup]);
+    let (names, end) = run(&mut *drive, &context(&body, None), |_, g| works(g));
+    assert!(names.is_empty());
+    assert_eq!(end.unwrap_err().code, ErrorCode::TransformUnavailable);
+}
+
+#[test]
+fn what_is_behind_the_head_is_told_to_be_faced_first() {
+    let body = Embodiment::default();
+    let behind = target(
+        "target",
+        Kind::Surface,
+        Vec3::new(-1.0, 0.05, 0.4),
+        Vec3::new(0.5, 0.5, 0.8),
+    );
+    let mut look = program("look_at", json!({"target": "target_1"}), vec![behind]);
+    let (names, end) = run(
+        &mut *look,
+        &context(&body, Some(Pose::default())),
+        |_, g| works(g),
+    );
+    assert!(names.is_empty());
+    let failure = end.unwrap_err();
+    assert_eq!(failure.code, ErrorCode::HeadFailed);
+    assert!(failure.message.contains("navigate_to"), "{}", failure.message);
+}
+
+#[test]
+fn simple_skills_send_one_goal() {
+    let body = Embodiment::default();
+    for (skill, arguments, name) in [
+        ("open_gripper", json!({}), "open"),
+        ("close_gripper", json!({}), "close"),
+        ("stow", json!({}), "stow"),
+        ("wait", json!({"duration": 1.5}), "wait"),
+        (
+            "navigate_to_pose",
+            json!({"pose": {"frame_id": "map", "x": 1.0, "y": 0.0, "yaw": 0.0}}),
+            "drive",
+        ),
+    ] {
+        let mut p = program(skill, arguments, vec![]);
+        let (names, end) = run(&mut *p, &context(&body, None), |_, g| works(g));
+        assert_eq!((names, end), (vec![name.to_string()], Ok(())), "{skill}");
+    }
+}
+
+proptest! {
+    /// Whatever the servers answer, a program ends after a bounded number of goals, with names that
+    /// never repeat and goals whose numbers are finite.
+    #[test]
+    fn every_program_ends(answers in proptest::collection::vec(0u8..8, 0..60), skill in 0usize..4,
+                          x in -0.3..0.3f64, y in -0.3..0.3f64) {
+        let (mut cup, table, mut base) = scene();
+        base.position.x += x;
+        base.position.y += y;
+        cup.argument = "object".into();
+        let as_target = TargetBinding { argument: "target".into(), ..cup.clone() };
+        let (name, arguments, targets) = [
+            ("pick", json!({"object": "object_1"}), vec![cup.clone()]),
+            ("place", json!({"object": "object_1", "support": "support_1"}), vec![cup, table]),
+            ("navigate_to", json!({"target": "object_1"}), vec![as_target.clone()]),
+            ("look_at", json!({"target": "object_1"}), vec![as_target]),
+        ][skill].clone();
+        let body = Embodiment::default();
+        let mut p = program(name, arguments, targets);
+        let mut answers = answers.into_iter();
+        let (_, end) = run(&mut *p, &context(&body, Some(base)), |_, goal| {
+            if let Goal::MoveArm { target: ArmTarget::Tool { pose, .. }, .. } = goal {
+                assert!(pose.check("tool").is_ok());
+            }
+            match answers.next().unwrap_or(0) {
+                1 => aborted(-31),
+                2 => aborted(208),
+                3 => SubGoalOutcome::Rejected { message: "no".into() },
+                4 => aborted(0),
+                5 => SubGoalOutcome::Gripper(GripperReport {
+                    position: f64::NAN, effort: 0.0, stalled: false, reached_goal: false,
+                }),
+                _ => works(goal),
+            }
+        });
+        if let Err(failure) = end {
+            prop_assert!(failure.code != ErrorCode::None && !failure.message.is_empty());
+        }
+    }
+}
