@@ -4,6 +4,7 @@ use nalgebra::Point3;
 
 use crate::footprint::{inside_outline, Footprint};
 use crate::geometry::{Pose, Vec3};
+use crate::perception::View;
 use crate::scene::{Kind, SceneObject};
 
 /// How far beside a door's box a line may pass and still go through the door [m]: walls are thick.
@@ -12,6 +13,12 @@ const DOOR_MARGIN: f64 = 0.25;
 /// How much a box is shrunk before it counts as an obstacle [m]: what stands on a table is not hidden
 /// by the table's upper edge.
 const SKIN: f64 = 0.03;
+
+/// How far ahead of the camera a room is looked into [m].
+const LOOK_AHEAD: f64 = 1.0;
+
+/// Height of the point that stands for a room [m].
+const LOOK_HEIGHT: f64 = 0.8;
 
 /// Key of a door's state: `true` or `false`.
 const OPEN: &str = crate::belief::STATE_OPEN;
@@ -144,6 +151,59 @@ pub fn line_of_sight<'a>(
         })
 }
 
+/// How much of a place the camera covers, 0 to 1: `None` when the node's kind or size does not tell.
+///
+/// For furniture the share of five points of its top face that are in view and not hidden; for a room 1
+/// when the camera is inside and looks inwards, else whether its middle is in view; for places, doors
+/// and persons their own point.
+pub fn covered_share<'a>(
+    view: &View,
+    node: &SceneObject,
+    nodes: impl Iterator<Item = &'a SceneObject> + Clone,
+) -> Option<f64> {
+    let eye = view.camera.position;
+    let seen = |point: Vec3| {
+        view.covers(point, 1.0) && line_of_sight(eye, point, nodes.clone(), &[&node.r#ref])
+    };
+    let share = |points: &[Vec3]| {
+        points.iter().filter(|p| seen(**p)).count() as f64 / points.len().max(1) as f64
+    };
+    match node.kind {
+        Kind::Room => {
+            let ahead = view.camera.isometry() * Point3::new(0.0, 0.0, LOOK_AHEAD);
+            let inside = inside_outline(eye.x, eye.y, &node.outline)
+                && inside_outline(ahead.x, ahead.y, &node.outline);
+            if inside {
+                return Some(1.0);
+            }
+            let centre = node.pose.position;
+            Some(share(&[Vec3::new(centre.x, centre.y, LOOK_HEIGHT)]))
+        }
+        Kind::Surface | Kind::Container => {
+            let top = node.size.z / 2.0 + SKIN;
+            let frame = node.pose.isometry();
+            let points: Vec<Vec3> = [
+                (0.0, 0.0),
+                (1.0, 1.0),
+                (1.0, -1.0),
+                (-1.0, 1.0),
+                (-1.0, -1.0),
+            ]
+            .iter()
+            .map(|(x, y)| {
+                let p = Point3::new(x * 0.35 * node.size.x, y * 0.35 * node.size.y, top);
+                Vec3::from((frame * p).coords)
+            })
+            .collect();
+            Some(share(&points))
+        }
+        Kind::Place | Kind::Door | Kind::Person | Kind::Object => {
+            Some(share(&[node.pose.position]))
+        }
+        Kind::Unspecified | Kind::Building | Kind::Floor | Kind::Robot => None,
+    }
+}
+
 /// The room whose outline holds the point.
 pub fn room_at<'a>(
     x: f64,
@@ -223,6 +283,29 @@ mod tests {
             home.iter(),
             &[]
         ));
+    }
+
+    #[test]
+    fn a_table_in_view_is_covered_and_one_behind_the_camera_is_not() {
+        let home = home();
+        // Looks along map x (see the test of the view), 1.5 m before the table's near edge.
+        let view = |x: f64, orientation| View {
+            camera: Pose {
+                position: Vec3::new(x, 2.0, 1.2),
+                orientation,
+            },
+            horizontal_fov: 1.2,
+            vertical_fov: 0.9,
+            min_range: 0.2,
+            max_range: 4.0,
+        };
+        let forward = [-0.5, 0.5, -0.5, 0.5];
+        let share = |v: &View, i: usize| covered_share(v, &home[i], home.iter());
+        assert_eq!(share(&view(5.0, forward), 3), Some(1.0));
+        assert_eq!(share(&view(7.9, forward), 3), Some(0.0));
+        // In the right room and looking into it; in the left one and looking out of it.
+        assert_eq!(share(&view(5.0, forward), 1), Some(1.0));
+        assert_eq!(share(&view(3.5, forward), 0), Some(0.0));
     }
 
     #[test]

@@ -1,1 +1,42 @@
-//! To be written.
+//! The scene graph: what is where, how sure that is, and how it came to be known.
+//!
+//! No ROS, no clock, no I/O: [`Scene`] takes frames of detections, poses of the robot, effects and
+//! queries together with the time, and answers with data. What has to be made durable comes out of
+//! [`Scene::take_changes`].
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`scene`] | the whole: graph, tracker, robot, queries |
+//! | [`graph`] | nodes and edges with versions |
+//! | [`tracker`] | detections become objects: gating, assignment, fusion, absence |
+//! | [`association`] | which detection is which object |
+//! | [`relations`] | on, in and near from geometry, with hysteresis |
+//! | [`effects`] | what a skill changed, after a SUCCESS verdict |
+//! | [`query`] | filters, region, nearest, text |
+//! | [`precondition`] | checks before a command starts |
+//! | [`brief`] | the short text for a planner |
+//! | [`lexicon`] | words for classes and attributes, English and Chinese |
+//! | [`config`] | every threshold with its default and where it comes from |
+//! | [`error`] | why something is refused |
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod association;
+pub mod brief;
+pub mod config;
+pub mod effects;
+pub mod error;
+pub mod graph;
+pub mod lexicon;
+pub mod precondition;
+pub mod query;
+pub mod relations;
+pub mod scene;
+pub mod tracker;
+
+pub use config::SceneConfig;
+pub use error::SceneError;
+pub use graph::{ChangeSet, EdgeKey, SceneGraph};
+pub use query::Query;
+pub use scene::Scene;
+pub use tracker::{Observed, Tracker};

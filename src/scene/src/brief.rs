@@ -1,0 +1,185 @@
+//! The short text for a planner: what the task names first, then what is around the robot, then the rest,
+//! until the budget is used up.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use eh_contract::belief::{STATE_ARM, STATE_SEEN_AT};
+use eh_contract::condition::ROBOT;
+use eh_contract::scene::{Kind, RelationKind, SceneObject};
+use eh_contract::Stamp;
+
+use crate::graph::SceneGraph;
+use crate::lexicon::Lexicon;
+use crate::query::{ancestors, fit, known_names};
+
+/// Tokens where a request names no budget.
+pub const DEFAULT_BUDGET: usize = 1000;
+
+/// Largest budget.
+pub const MAX_BUDGET: usize = 100_000;
+
+/// Tokens of a text: about four characters of Latin script each, one for each other character.
+pub fn tokens(text: &str) -> usize {
+    let (latin, other) = text.chars().fold((0_usize, 0_usize), |(l, o), c| {
+        if c.is_ascii() {
+            (l + 1, o)
+        } else {
+            (l, o + 1)
+        }
+    });
+    latin.div_ceil(4) + other
+}
+
+/// The text within a budget of tokens; zero: [`DEFAULT_BUDGET`].
+pub fn brief(
+    graph: &SceneGraph,
+    focus: &str,
+    budget: usize,
+    now: Stamp,
+    lexicon: &Lexicon,
+) -> String {
+    let budget = match budget {
+        0 => DEFAULT_BUDGET,
+        n => n.min(MAX_BUDGET),
+    };
+    let terms = lexicon.terms(focus, &known_names(graph));
+    let robot_room = room_of(graph, ROBOT);
+    let mut lines = vec![robot_line(graph, robot_room.as_deref())];
+
+    // What the task names, with the places that it is in, comes first.
+    let mut entries: Vec<(u8, &SceneObject)> = Vec::new();
+    let mut named_places: BTreeSet<String> = BTreeSet::new();
+    for object in graph.live().filter(|o| fit(o, &terms, lexicon) > 0) {
+        named_places.extend(ancestors(graph, &object.r#ref));
+    }
+    for object in graph.live() {
+        if matches!(object.kind, Kind::Robot | Kind::Building | Kind::Floor) {
+            continue;
+        }
+        let named = fit(object, &terms, lexicon) > 0;
+        let here = robot_room.is_some() && room_of(graph, &object.r#ref) == robot_room;
+        let rank = match (named, object.kind) {
+            (true, _) => 0,
+            (false, Kind::Room) => 1,
+            (false, _) if named_places.contains(&object.r#ref) => 1,
+            (false, Kind::Object | Kind::Person) if here => 2,
+            (false, _) if here => 3,
+            (false, Kind::Object | Kind::Person) => 4,
+            (
+                false,
+                Kind::Unspecified
+                | Kind::Building
+                | Kind::Floor
+                | Kind::Surface
+                | Kind::Container
+                | Kind::Robot
+                | Kind::Place
+                | Kind::Door,
+            ) => 5,
+        };
+        entries.push((rank, object));
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.r#ref.cmp(&b.1.r#ref)));
+
+    let mut used = tokens(&lines.concat()) + 1;
+    let total = entries.len();
+    let mut told = 0;
+    for (_, object) in entries {
+        let line = object_line(graph, object, now);
+        let cost = tokens(&line) + 1;
+        // Room for the last line, which says what was left out.
+        if used + cost + 16 > budget {
+            continue;
+        }
+        used += cost;
+        told += 1;
+        lines.push(line);
+    }
+    if told < total {
+        lines.push(format!("{} more; ask with find", total - told));
+    }
+    lines.join("\n")
+}
+
+fn room_of(graph: &SceneGraph, name: &str) -> Option<String> {
+    ancestors(graph, name)
+        .into_iter()
+        .chain([name.to_string()])
+        .find(|r| graph.get(r).is_some_and(|o| o.kind == Kind::Room))
+}
+
+fn robot_line(graph: &SceneGraph, room: Option<&str>) -> String {
+    let mut line = format!("map {} v{}; robot", graph.map_id(), graph.version());
+    match room {
+        Some(room) => {
+            let _ = write!(line, " in {room}");
+        }
+        None => line.push_str(" at an unknown place"),
+    }
+    let held = graph.objects_of(ROBOT, RelationKind::Holds);
+    if held.is_empty() {
+        line.push_str(", holds nothing");
+    } else {
+        let _ = write!(line, ", holds {}", held.join(" "));
+    }
+    let near = graph.objects_of(ROBOT, RelationKind::Near);
+    if !near.is_empty() {
+        let shown: Vec<&str> = near.iter().take(6).map(String::as_str).collect();
+        let _ = write!(line, ", near {}", shown.join(" "));
+    }
+    if let Some(arm) = graph.get(ROBOT).and_then(|r| r.state.get(STATE_ARM)) {
+        let _ = write!(line, ", arm {arm}");
+    }
+    line
+}
+
+fn object_line(graph: &SceneGraph, object: &SceneObject, now: Stamp) -> String {
+    let mut line = object.r#ref.clone();
+    if object.class_name != object.r#ref && !object.class_name.is_empty() {
+        let _ = write!(line, " ({})", object.class_name);
+    }
+    for value in object.attributes.values().filter(|v| *v != "true") {
+        let _ = write!(line, " {value}");
+    }
+    if let Some(alias) = object.aliases.iter().find(|a| !a.is_ascii()) {
+        let _ = write!(line, " {alias}");
+    }
+    for (relation, word) in [(RelationKind::On, "on"), (RelationKind::In, "in")] {
+        let mut places = graph.objects_of(&object.r#ref, relation);
+        // The room is told by the furniture.
+        if relation == RelationKind::In
+            && !graph.objects_of(&object.r#ref, RelationKind::On).is_empty()
+        {
+            places.clear();
+        }
+        for place in places.iter().filter(|p| *p != eh_contract::prior::BUILDING) {
+            let _ = write!(line, " {word} {place}");
+        }
+    }
+    let ends = graph.objects_of(&object.r#ref, RelationKind::Connects);
+    if !ends.is_empty() {
+        let _ = write!(line, " {}", ends.join("-"));
+    }
+    for (key, value) in &object.state {
+        if key != STATE_SEEN_AT {
+            let _ = write!(line, " {key}={value}");
+        }
+    }
+    if matches!(object.kind, Kind::Object | Kind::Person) {
+        if object.last_seen.is_never() {
+            line.push_str(" seen ?");
+        } else {
+            let age = now.since(object.last_seen).as_secs();
+            let _ = match age {
+                0..=119 => write!(line, " {age}s"),
+                120..=7199 => write!(line, " {}min", age / 60),
+                _ => write!(line, " {}h", age / 3600),
+            };
+        }
+        if object.confidence < 0.5 {
+            let _ = write!(line, " unsure {:.1}", object.confidence);
+        }
+    }
+    line
+}
