@@ -400,3 +400,123 @@ fn plan_line(
     }
     Ok(ArmPlan { legs: vec![points] })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+    use crate::world::World;
+    use crate::world_file::WorldFile;
+
+    /// A robot at the origin with the given furniture around it.
+    fn among(furniture: &str) -> ArmSurroundings {
+        let text = format!(
+            "rooms: [{{id: a, rect: [-3, -3, 3, 3]}}]\nfurniture: [{furniture}]\nrobot: {{start: [0, 0, 0]}}"
+        );
+        let world = World::new(&WorldFile::from_yaml(&text).unwrap()).unwrap();
+        ArmSurroundings::new(&world, Isometry3::identity(), &[], None)
+    }
+
+    fn random() -> SeededRandom {
+        SeededRandom::new(1, Stream::ArmPlanner)
+    }
+
+    /// Every position of the motion, finely sampled, touches nothing.
+    fn assert_free(plan: &ArmPlan, surroundings: &ArmSurroundings) {
+        for leg in &plan.legs {
+            for pair in leg.windows(2) {
+                for k in 0..=100 {
+                    let q = mix(&pair[0], &pair[1], f64::from(k) / 100.0);
+                    assert_eq!(surroundings.contact(&q), None);
+                }
+            }
+        }
+    }
+
+    /// A post straight ahead, as high as a person: the stretched arm can't sweep through it.
+    const POST: &str = "{id: post, class: post, center: [0.55, 0], size: [0.12, 0.12, 1.7]}";
+
+    #[test]
+    fn a_post_in_the_way_is_gone_around() {
+        let surroundings = among(POST);
+        let at = |yaw: f64| [yaw, READY[1] - 0.5, READY[2] + 0.5, READY[3], 0.0];
+        let (start, end) = (at(-0.8), at(0.8));
+        assert!(
+            !free(&start, &end, &surroundings),
+            "the direct way must be blocked"
+        );
+        let target = ArmTarget::Joints(end);
+        let plan = plan_motion(
+            &start,
+            &target,
+            ArmPathKind::Free,
+            &surroundings,
+            &mut random(),
+        )
+        .unwrap();
+        assert_eq!(plan.end(), Some(end));
+        assert!(plan.legs.len() > 1);
+        assert_free(&plan, &surroundings);
+    }
+
+    #[test]
+    fn the_random_planner_finds_a_way_too() {
+        let surroundings = among(POST);
+        let at = |yaw: f64| [yaw, READY[1] - 0.5, READY[2] + 0.5, READY[3], 0.0];
+        let plan = plan_random(&at(-0.8), &at(0.8), &surroundings, &mut random()).unwrap();
+        assert_eq!(plan.legs[0][0], at(-0.8));
+        assert_eq!(plan.end(), Some(at(0.8)));
+        for pair in plan.legs.windows(2) {
+            assert_eq!(pair[0].last(), pair[1].first());
+        }
+        assert_free(&plan, &surroundings);
+    }
+
+    #[test]
+    fn an_arm_that_touches_something_does_not_start() {
+        let surroundings = among(POST);
+        let target = ArmTarget::Joints(STOW);
+        let (code, message) = plan_motion(
+            &[0.0; 5],
+            &target,
+            ArmPathKind::Free,
+            &surroundings,
+            &mut random(),
+        )
+        .unwrap_err();
+        assert_eq!(code, ArmErrorCode::StartStateInCollision);
+        assert!(message.contains("touch"), "{message}");
+    }
+
+    #[test]
+    fn a_line_through_something_is_refused() {
+        let surroundings = among(POST);
+        let start = [-0.5, 1.2, -1.6, 0.4, 0.0];
+        assert_eq!(surroundings.contact(&start), None);
+        let mut pose = forward(&start).tcp;
+        pose.translation.y = -pose.translation.y;
+        let any_heading = Some([0.2, 0.2, std::f64::consts::PI]);
+        let target = ArmTarget::Pose {
+            pose,
+            orientation_tolerance: any_heading,
+        };
+        let (code, message) = plan_motion(
+            &start,
+            &target,
+            ArmPathKind::Line,
+            &surroundings,
+            &mut random(),
+        )
+        .unwrap_err();
+        assert_eq!(code, ArmErrorCode::PlanningFailed, "{message}");
+        // Without the post the same line is free, and straight.
+        let empty = among("");
+        let plan = plan_motion(&start, &target, ArmPathKind::Line, &empty, &mut random()).unwrap();
+        let (from, to) = (forward(&start).tcp.translation, pose.translation);
+        for q in &plan.legs[0] {
+            let p = forward(q).tcp.translation;
+            assert!((p.x - from.x).abs() < 1e-6 && (p.z - from.z).abs() < 1e-6);
+            assert!(p.y >= from.y - 1e-6 && p.y <= to.y + 1e-6);
+        }
+    }
+}

@@ -262,7 +262,8 @@ mod tests {
         // Not open enough.
         assert!(between_fingers(&tcp, 0.06, &cup(1.0, 0.0, 0.8)).is_none());
         // Rolled by 90° the fingers close from above and below: the height of 0.1 counts.
-        let rolled = tcp * UnitQuaternion::from_axis_angle(&Vector3::x_axis(), 1.570_796);
+        let rolled =
+            tcp * UnitQuaternion::from_axis_angle(&Vector3::x_axis(), std::f64::consts::FRAC_PI_2);
         let (width, _) = between_fingers(&rolled, 0.1001, &cup(1.0, 0.0, 0.8)).unwrap();
         assert!((width - 0.1).abs() < 1e-4);
     }
