@@ -406,6 +406,10 @@ impl FaultSchedule {
         self.entries
             .retain(|e| match (e.began, e.spec.params.duration_s) {
                 (Some(began), Some(lasts)) => now < began + Duration::from_secs_f64(lasts),
+                // A hand that moved an object has gone.
+                (Some(_), None) if e.spec.fault == FaultKind::ObjectMoved => {
+                    e.spec.on.is_some() && !e.is_spent()
+                }
                 _ => true,
             });
         std::mem::take(&mut self.struck)
