@@ -24,6 +24,8 @@ const PROGRESS: f64 = 0.25;
 const PROGRESS_TIME: Duration = Duration::from_secs(5);
 /// Recoveries before the goal is given up.
 const MAX_RECOVERIES: u32 = 2;
+/// How long zero is put out after a goal's end.
+const STOP_TIME: Duration = Duration::from_millis(300);
 /// Decelerations that the controller plans with, m/s² and rad/s².
 const BRAKING: f64 = 0.7;
 const TURN_BRAKING: f64 = 1.6;
@@ -97,7 +99,9 @@ pub struct Navigator {
     record: GoalRecord<NavStatus>,
     decided_at: Option<Duration>,
     command: Option<Velocity>,
-    stop_pending: bool,
+    /// Zero is put out until then: a loop that reads it more slowly than it is decided gets it too.
+    stop_until: Duration,
+    now: Duration,
 }
 
 impl Navigator {
@@ -112,7 +116,8 @@ impl Navigator {
             record: GoalRecord::new(),
             decided_at: None,
             command: None,
-            stop_pending: false,
+            stop_until: Duration::ZERO,
+            now: Duration::ZERO,
         }
     }
 
@@ -170,7 +175,7 @@ impl Navigator {
                         message,
                     },
                 );
-                self.stop_pending = true;
+                self.say_stop();
             }
         }
         id
@@ -181,7 +186,7 @@ impl Navigator {
         match self.goal.take() {
             Some(goal) if goal.id == id => {
                 self.record.end(id, NavStatus::Canceled);
-                self.stop_pending = true;
+                self.say_stop();
                 true
             }
             other => {
@@ -212,7 +217,7 @@ impl Navigator {
         self.goal.as_ref().map_or(&[], |g| &g.path)
     }
 
-    /// The velocity the navigator wants now; none when it has no goal and has said stop once.
+    /// The velocity the navigator wants now; none when it has no goal and has said stop for a while.
     #[must_use]
     pub fn command(&self) -> Option<Velocity> {
         self.command
@@ -226,6 +231,7 @@ impl Navigator {
 
     /// Moves on to the time `now`; returns the goal that ended in this step.
     pub fn step(&mut self, estimate: Pose2, world: &World, now: Duration) -> Option<GoalId> {
+        self.now = now;
         let due = self
             .decided_at
             .is_none_or(|at| now.saturating_sub(at) >= CONTROL_PERIOD);
@@ -234,10 +240,9 @@ impl Navigator {
         }
         self.decided_at = Some(now);
         let Some(mut goal) = self.goal.take() else {
-            self.command = std::mem::take(&mut self.stop_pending).then_some(Velocity::ZERO);
+            self.command = (now < self.stop_until).then_some(Velocity::ZERO);
             return None;
         };
-        self.stop_pending = false;
         match self.drive(&mut goal, estimate, world, now) {
             Ok(velocity) => {
                 self.command = Some(velocity);
@@ -245,12 +250,17 @@ impl Navigator {
                 None
             }
             Err(status) => {
-                self.command = Some(Velocity::ZERO);
+                self.say_stop();
                 let id = goal.id;
                 self.record.end(id, status);
                 Some(id)
             }
         }
+    }
+
+    fn say_stop(&mut self) {
+        self.command = Some(Velocity::ZERO);
+        self.stop_until = self.now + STOP_TIME;
     }
 
     fn plan(

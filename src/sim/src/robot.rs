@@ -39,7 +39,6 @@ pub const MAX_SUBSTEP: Duration = Duration::from_millis(20);
 pub const MAX_STEP: Duration = Duration::from_secs(1);
 /// Most events that are kept until they are drained; the oldest are dropped.
 pub const MAX_EVENTS: usize = 4096;
-
 /// Greatest extent of a world, metres: its costmap then has at most 4 million cells.
 pub const MAX_EXTENT: f64 = 100.0;
 

@@ -143,6 +143,11 @@ fn a_cancel_brings_the_base_to_rest() {
     assert!(robot.ground_truth().velocity.linear > 0.4);
     assert!(robot.cancel_navigation(id) && !robot.cancel_navigation(id));
     assert_eq!(robot.nav_status(id), Some(NavStatus::Canceled));
+    // Stop is said at once, and long enough for a loop of 5 Hz to hear it.
+    assert_eq!(robot.nav_velocity(), Some(Velocity::ZERO));
+    let mut slow = robot.clone();
+    slow.step(Duration::from_millis(200)).unwrap();
+    assert_eq!(slow.nav_velocity(), Some(Velocity::ZERO));
     // At most 1 m/s, slowed at 2 m/s² after at most one control period and a lag of 0.08 s: below
     // 0.1 mm/s within 0.05 + 0.5 + 9·0.08 = 1.3 s.
     settle(&mut robot, 1.3);

@@ -66,7 +66,7 @@ impl Robot {
 
     /// The velocity that the navigator wants: to be published as the unprotected `cmd_vel`.
     ///
-    /// None when it has no goal; for one control period after a goal's end it is zero.
+    /// None when it has no goal; for 0.3 s after a goal's end it is zero.
     #[must_use]
     pub fn nav_velocity(&self) -> Option<Velocity> {
         self.navigator.command()
