@@ -171,11 +171,15 @@ fn a_pick_tries_the_next_grasp_when_one_is_refused() {
     let body = Embodiment::default();
     let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
     // NO_IK_SOLUTION, then GOAL_IN_COLLISION on the approach.
-    let (names, end) = run(&mut *pick, &context(&body, Some(base)), |name, g| match name {
-        "pre_grasp" => aborted(-31),
-        "approach_2" => aborted(-12),
-        _ => works(g),
-    });
+    let (names, end) = run(
+        &mut *pick,
+        &context(&body, Some(base)),
+        |name, g| match name {
+            "pre_grasp" => aborted(-31),
+            "approach_2" => aborted(-12),
+            _ => works(g),
+        },
+    );
     assert_eq!(end, Ok(()));
     assert_eq!(
         names,
@@ -260,20 +264,28 @@ fn navigation_tries_other_places_only_where_that_can_help() {
         ..cup
     };
     let mut drive = program("navigate_to", arguments.clone(), vec![cup.clone()]);
-    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |name, g| match name {
-        "drive" => aborted(206),
-        "drive_2" => aborted(208),
-        _ => works(g),
-    });
+    let (names, end) = run(
+        &mut *drive,
+        &context(&body, Some(base)),
+        |name, g| match name {
+            "drive" => aborted(206),
+            "drive_2" => aborted(208),
+            _ => works(g),
+        },
+    );
     assert_eq!((names.len(), end), (3, Ok(())));
     let mut drive = program("navigate_to", arguments.clone(), vec![cup.clone()]);
-    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |_, _| aborted(9000));
+    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |_, _| {
+        aborted(9000)
+    });
     assert_eq!(
         (names.len(), end.unwrap_err().code),
         (1, ErrorCode::NavigationFailed)
     );
     let mut drive = program("navigate_to", arguments.clone(), vec![cup.clone()]);
-    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |_, _| aborted(206));
+    let (names, end) = run(&mut *drive, &context(&body, Some(base)), |_, _| {
+        aborted(206)
+    });
     assert!(names.len() > 1 && names.len() <= 8);
     assert_eq!(end.unwrap_err().code, ErrorCode::GoalOccupied);
     // Without a transform nothing is sent.
@@ -301,7 +313,11 @@ fn what_is_behind_the_head_is_told_to_be_faced_first() {
     assert!(names.is_empty());
     let failure = end.unwrap_err();
     assert_eq!(failure.code, ErrorCode::HeadFailed);
-    assert!(failure.message.contains("navigate_to"), "{}", failure.message);
+    assert!(
+        failure.message.contains("navigate_to"),
+        "{}",
+        failure.message
+    );
 }
 
 #[test]

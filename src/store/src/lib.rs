@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`db`] | opening, migrations, integrity, transactions |
 //! | [`harness`] | the harness's file |
+//! | [`journal`] | the executor's commands, foreign goals and events |
 //! | [`lease`] | tokens of the control lease |
 //! | [`ledger`] | in it: commands, states, UUIDs of goals |
 //! | [`session`] | in it: tasks and their session logs |
@@ -17,6 +18,7 @@
 pub mod db;
 pub mod error;
 pub mod harness;
+pub mod journal;
 pub mod lease;
 pub mod ledger;
 pub mod session;
@@ -24,3 +26,4 @@ pub mod session;
 pub use db::{Access, Database, Schema};
 pub use error::StoreError;
 pub use harness::HarnessStore;
+pub use journal::ExecutorJournal;
