@@ -132,14 +132,24 @@ impl Protection {
             .standing_after(now, Duration::ZERO, &self.params.standstill)
     }
 
-    /// Takes a command.
-    pub fn command(&mut self, now: Duration, twist: TwistCommand) {
+    /// Takes a command. `age` is how old it was when it arrived; zero where it has no stamp.
+    pub fn command(&mut self, now: Duration, age: Duration, twist: TwistCommand) {
         self.watch_clock(now);
         let value = self.check_command(twist);
         self.command = Some(Timed {
             at: now,
-            age: Duration::ZERO,
+            age,
             value,
+        });
+    }
+
+    /// Takes a command that can't be used, and why: it stops the base.
+    pub fn unusable_command(&mut self, now: Duration, why: String) {
+        self.watch_clock(now);
+        self.command = Some(Timed {
+            at: now,
+            age: Duration::ZERO,
+            value: Command::Invalid(why),
         });
     }
 

@@ -25,6 +25,28 @@ pub struct Mounting {
     pub inverted: bool,
 }
 
+impl Mounting {
+    /// The mounting of a laser by its pose in the base frame: translation x, y in metres and the rotation matrix by
+    /// rows.
+    ///
+    /// # Errors
+    /// [`ScanError::Tilted`] when its beams leave the floor plane by more than 10 degrees.
+    pub fn from_pose(x: f64, y: f64, rotation: [[f64; 3]; 3]) -> Result<Self, ScanError> {
+        let [[forward_x, _, _], [forward_y, _, _], [_, _, up_z]] = rotation;
+        // up_z is the cosine of the angle between the laser's axis and the vertical.
+        let tilt = up_z.abs().min(1.0).acos().to_degrees();
+        if tilt.is_nan() || tilt > 10.0 {
+            return Err(ScanError::Tilted(tilt));
+        }
+        Ok(Mounting {
+            x,
+            y,
+            yaw: forward_y.atan2(forward_x),
+            inverted: up_z < 0.0,
+        })
+    }
+}
+
 /// The fields of a laser scan that count here, as in sensor_msgs/LaserScan.
 #[derive(Clone, Copy, Debug)]
 pub struct RawScan<'a> {
@@ -67,6 +89,14 @@ pub enum ScanError {
         /// Its value.
         value: f64,
     },
+    /// Where the laser sits is not known.
+    #[error(
+        "the laser's place on the robot is not known: {0}; check its transform to the base frame"
+    )]
+    NoMounting(String),
+    /// The laser does not scan along the floor.
+    #[error("the laser is tilted by {0:.1} degrees, its scan does not lie along the floor; use a level one")]
+    Tilted(f64),
     /// Too many beams without a measurement.
     #[error("{invalid} of {beams} beams are invalid, allowed is a fraction of {limit}; check the laser for dirt or a fault")]
     TooManyInvalid {
@@ -260,6 +290,35 @@ mod tests {
         let scan = Scan::from_laser(&raw(&[1.0, 2.0]), &upside_down, 0.0).unwrap();
         let [_, b] = scan.points() else { panic!() };
         assert!((b.x - 2.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn mountings_come_from_poses() {
+        let level = Mounting::from_pose(
+            0.1,
+            0.2,
+            [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]],
+        );
+        assert_eq!(
+            level,
+            Ok(Mounting {
+                x: 0.1,
+                y: 0.2,
+                yaw: PI / 2.0,
+                inverted: false
+            })
+        );
+        // Turned by 180 degrees about x.
+        let hanging = Mounting::from_pose(
+            0.0,
+            0.0,
+            [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]],
+        );
+        assert!(hanging.unwrap().inverted);
+        // Turned by 30 degrees about y.
+        let (s, c) = (0.5, 0.75_f64.sqrt());
+        let tilted = Mounting::from_pose(0.0, 0.0, [[c, 0.0, s], [0.0, 1.0, 0.0], [-s, 0.0, c]]);
+        assert!(matches!(tilted, Err(ScanError::Tilted(t)) if (t - 30.0).abs() < 1e-6));
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn inputs(p: &mut Protection, now: Duration, v: Velocity) {
     p.scan(now, FRESH, scan_with(&[]));
     p.odom(now, FRESH, v.linear(), v.angular());
     assert!(p.declared_run(now, run()));
-    p.command(now, TwistCommand::planar(v));
+    p.command(now, FRESH, TwistCommand::planar(v));
 }
 
 type Fault = fn(&mut Protection);
@@ -75,19 +75,23 @@ fn every_fault_stops_with_its_own_reason() {
     assert!(nan.is_nan());
     let faults: &[(&str, Reason, Fault)] = &[
         ("nan forward", Reason::CommandInvalid, |p| {
-            p.command(ms(1000), command([f64::NAN, 0.0, 0.0], [0.0; 3]))
+            p.command(ms(1000), FRESH, command([f64::NAN, 0.0, 0.0], [0.0; 3]))
         }),
         ("nan upward", Reason::CommandInvalid, |p| {
-            p.command(ms(1000), command([0.0, 0.0, f64::NAN], [0.0; 3]))
+            p.command(ms(1000), FRESH, command([0.0, 0.0, f64::NAN], [0.0; 3]))
         }),
         ("infinite turn", Reason::CommandInvalid, |p| {
-            p.command(ms(1000), command([0.0; 3], [0.0, 0.0, f64::INFINITY]))
+            p.command(
+                ms(1000),
+                FRESH,
+                command([0.0; 3], [0.0, 0.0, f64::INFINITY]),
+            )
         }),
         ("out of the plane", Reason::CommandInvalid, |p| {
-            p.command(ms(1000), command([0.1, 0.0, 0.5], [0.0; 3]))
+            p.command(ms(1000), FRESH, command([0.1, 0.0, 0.5], [0.0; 3]))
         }),
         ("absurdly fast", Reason::CommandInvalid, |p| {
-            p.command(ms(1000), command([50.0, 0.0, 0.0], [0.0; 3]))
+            p.command(ms(1000), FRESH, command([50.0, 0.0, 0.0], [0.0; 3]))
         }),
         ("stamp of the scan too old", Reason::ScanStale, |p| {
             p.scan(ms(1000), ms(900), scan_with(&[]))
@@ -193,7 +197,7 @@ fn silence_of_each_input_stops_with_its_own_reason() {
                 p.declared_run(now, run());
             }
             if *which != "command" {
-                p.command(now, TwistCommand::planar(FORWARD));
+                p.command(now, FRESH, TwistCommand::planar(FORWARD));
             }
             let d = p.decide(now);
             if d.mode >= Mode::Stop && stopped_at.is_none() {
@@ -227,7 +231,7 @@ fn robots_without_a_sensor_can_say_so() {
     open.authority.require_lease = false;
     open.authority.require_declared_run = false;
     let mut p = Protection::new(open);
-    p.command(ms(0), TwistCommand::planar(FORWARD));
+    p.command(ms(0), FRESH, TwistCommand::planar(FORWARD));
     assert_eq!(p.decide(ms(0)).output, FORWARD);
 }
 
@@ -259,12 +263,16 @@ fn turning_and_backing_out_of_the_stop_zone_is_allowed() {
     let mut p = driving(params(), ms(0));
     p.scan(ms(10), FRESH, scan_with(&[(0.31, 0.0)]));
     for v in [Velocity::new(0.0, 0.0, 1.0), Velocity::new(-0.2, 0.0, 0.0)] {
-        p.command(ms(10), TwistCommand::planar(v));
+        p.command(ms(10), FRESH, TwistCommand::planar(v));
         let d = p.decide(ms(10));
         assert_eq!((d.mode, d.output), (Mode::Pass, v), "{d:?}");
     }
     // Turning while creeping forward is not turning in place.
-    p.command(ms(10), TwistCommand::planar(Velocity::new(0.01, 0.0, 1.0)));
+    p.command(
+        ms(10),
+        FRESH,
+        TwistCommand::planar(Velocity::new(0.01, 0.0, 1.0)),
+    );
     assert_eq!(p.decide(ms(10)).reason, Reason::StopZone);
 }
 
@@ -300,9 +308,13 @@ fn a_direction_that_no_beam_looks_in_is_driven_slowly() {
         FRESH,
         Scan::from_laser(&raw, &Default::default(), 0.1),
     );
-    p.command(ms(10), TwistCommand::planar(Velocity::new(-0.5, 0.0, 0.0)));
+    p.command(
+        ms(10),
+        FRESH,
+        TwistCommand::planar(Velocity::new(-0.5, 0.0, 0.0)),
+    );
     assert!((p.decide(ms(10)).output.x + 0.1).abs() < 1e-9);
-    p.command(ms(10), TwistCommand::planar(FORWARD));
+    p.command(ms(10), FRESH, TwistCommand::planar(FORWARD));
     assert_eq!(p.decide(ms(10)).mode, Mode::Pass);
 }
 
@@ -325,7 +337,7 @@ fn a_stop_is_latched_confirmed_by_motion_and_reset_by_an_operator() {
         let output = p.decide(ms(t)).output;
         inputs(&mut p, ms(t), output);
         // The planner goes on commanding.
-        p.command(ms(t), TwistCommand::planar(FORWARD));
+        p.command(ms(t), FRESH, TwistCommand::planar(FORWARD));
     }
     // 0.5 s of ramp and 0.3 s of standstill.
     assert!((750..=900).contains(&t), "{t}");
@@ -338,7 +350,7 @@ fn a_stop_is_latched_confirmed_by_motion_and_reset_by_an_operator() {
     for _ in 0..10 {
         t += 50;
         inputs(&mut p, ms(t), Velocity::ZERO);
-        p.command(ms(t), TwistCommand::planar(FORWARD));
+        p.command(ms(t), FRESH, TwistCommand::planar(FORWARD));
         assert_eq!(p.decide(ms(t)).output, Velocity::ZERO);
     }
     p.reset_stop(ms(t), "ann", "clear", false).unwrap();
@@ -348,7 +360,7 @@ fn a_stop_is_latched_confirmed_by_motion_and_reset_by_an_operator() {
         (Reason::CommandTimeout, Velocity::ZERO),
         "old commands are void"
     );
-    p.command(ms(t + 10), TwistCommand::planar(FORWARD));
+    p.command(ms(t + 10), FRESH, TwistCommand::planar(FORWARD));
     assert_eq!(p.decide(ms(t + 10)).output, FORWARD);
 }
 

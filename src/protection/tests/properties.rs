@@ -79,7 +79,7 @@ proptest! {
         for (i, (x, y, turn)) in commands.into_iter().enumerate() {
             let now = ms(50 * i as u64);
             all_in_order(&mut p, now, &points);
-            p.command(now, TwistCommand::planar(Velocity::new(x, y, turn)));
+            p.command(now, FRESH, TwistCommand::planar(Velocity::new(x, y, turn)));
             let d = p.decide(now);
             prop_assert!(d.output.is_finite());
             prop_assert!(d.output.linear() <= params.max_linear + 1e-9);
@@ -109,7 +109,7 @@ proptest! {
         // First at full speed in the open, then the points appear.
         for (now, seen) in [(ms(0), Vec::new()), (ms(50), points.clone())] {
             all_in_order(&mut p, now, &seen);
-            p.command(now, TwistCommand::planar(Velocity::new(vx, vy, turn)));
+            p.command(now, FRESH, TwistCommand::planar(Velocity::new(vx, vy, turn)));
             if lease_dies && now > ms(0) {
                 p.lease(LeaseState { alive: false, token: 1 });
             }
@@ -136,7 +136,7 @@ proptest! {
         let mut numbers = [usual, 0.0, 0.0, 0.0, 0.0, usual];
         numbers[place] = odd;
         let [a, b, c, d, e, f] = numbers;
-        p.command(ms(0), TwistCommand { linear: [a, b, c], angular: [d, e, f] });
+        p.command(ms(0), FRESH, TwistCommand { linear: [a, b, c], angular: [d, e, f] });
         let d = p.decide(ms(0));
         prop_assert_eq!(d.output, Velocity::ZERO);
         prop_assert!(d.mode >= Mode::Stop);
@@ -151,7 +151,7 @@ proptest! {
         let mut p = Protection::new(params(true, false));
         for t in times {
             p.odom(ms(t), ms(age), linear, angular);
-            p.command(ms(t), TwistCommand::planar(Velocity::new(1.0, 0.0, 0.0)));
+            p.command(ms(t), FRESH, TwistCommand::planar(Velocity::new(1.0, 0.0, 0.0)));
             prop_assert_eq!(p.decide(ms(t)).output, Velocity::ZERO);
         }
     }
@@ -175,7 +175,7 @@ proptest! {
                 all_in_order(&mut p, ms(t), &[(seen_wall, 0.0)]);
             }
             if t % 20 == 0 {
-                p.command(ms(t), TwistCommand::planar(Velocity::new(speed, 0.0, 0.0)));
+                p.command(ms(t), FRESH, TwistCommand::planar(Velocity::new(speed, 0.0, 0.0)));
                 orders.push((t, p.decide(ms(t)).output.x));
             }
             // Scan period, decision period and this drive delay make up the reaction time of 0.2 s.
