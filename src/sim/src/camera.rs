@@ -6,7 +6,7 @@ use std::time::Duration;
 use nalgebra::{Isometry3, Point3, UnitQuaternion, Vector3};
 
 use crate::random::{SeededRandom, Stream};
-use crate::world::World;
+use crate::world::{Screens, World};
 use crate::world_file::{Noise, RobotSpec};
 
 /// The image's width and height, pixels.
@@ -106,8 +106,13 @@ impl Camera {
     /// Which share of the object the camera sees: 0 when hidden or out of view.
     ///
     /// `camera`: `camera_optical_frame` in the map.
-    #[must_use]
-    pub fn visible_share(&self, camera: &Isometry3<f64>, world: &World, index: usize) -> f64 {
+    fn visible_share(
+        &self,
+        camera: &Isometry3<f64>,
+        world: &World,
+        screens: &Screens,
+        index: usize,
+    ) -> f64 {
         let Some(object) = world.objects().get(index) else {
             return 0.0;
         };
@@ -132,7 +137,7 @@ impl Camera {
                 let point = object.pose * Point3::new(p[0], p[1], p[2]);
                 self.frustum
                     .contains(&camera.inverse_transform_point(&point))
-                    && !world.blocked(&eye, &point, Some(index))
+                    && !screens.block(&eye, &point, Some(index))
             })
             .count();
         seen as f64 / probes.len() as f64
@@ -148,9 +153,11 @@ impl Camera {
         world: &World,
         now: Duration,
     ) -> DetectionFrame {
+        let eye = Point3::from(camera.translation.vector);
+        let screens = world.screens(&eye, self.frustum.far);
         let mut detections = Vec::new();
         for index in 0..world.objects().len() {
-            let share = self.visible_share(camera, world, index);
+            let share = self.visible_share(camera, world, &screens, index);
             if share < VISIBLE_SHARE {
                 continue;
             }

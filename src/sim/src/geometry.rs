@@ -164,6 +164,29 @@ impl UprightBox {
         (near <= far).then_some(near)
     }
 
+    /// The angles between which the footprint is seen from a point outside it: the lowest, and how much
+    /// more the highest is (radians); none from inside.
+    #[must_use]
+    pub fn subtended(&self, x: f64, y: f64) -> Option<(f64, f64)> {
+        if self.distance(x, y) <= 0.0 {
+            return None;
+        }
+        let (dx, dy) = (self.x - x, self.y - y);
+        let middle = dy.atan2(dx);
+        let (mut low, mut high) = (0.0_f64, 0.0_f64);
+        // Seen from outside, a convex shape spans less than π: angles to its middle don't wrap.
+        for (sx, sy) in [(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)] {
+            let (ox, oy) = (sx * self.half_x, sy * self.half_y);
+            let cx = dx + self.cos * ox - self.sin * oy;
+            let cy = dy + self.sin * ox + self.cos * oy;
+            // The angle from the middle's direction to the corner's.
+            let angle = (dx * cy - dy * cx).atan2(dx * cx + dy * cy);
+            low = low.min(angle);
+            high = high.max(angle);
+        }
+        Some((middle + low, high - low))
+    }
+
     /// Whether the segment from `a` to `b` passes through the box.
     #[must_use]
     pub fn blocks(&self, a: &Point3<f64>, b: &Point3<f64>) -> bool {

@@ -99,19 +99,17 @@ impl Lidar {
             if obstacle.top < self.height || obstacle.bottom > self.height {
                 continue;
             }
-            let (dx, dy) = (obstacle.x - at.x, obstacle.y - at.y);
-            let (distance, radius) = (dx.hypot(dy), obstacle.half_x.hypot(obstacle.half_y));
-            if distance - radius > self.range[1] {
+            if obstacle.distance(at.x, at.y) > self.range[1] {
                 continue;
             }
-            // Only beams towards the circle around the obstacle can meet it.
-            let (first, beams) = if distance > radius {
-                let half = (radius / distance).asin();
-                let start = (dy.atan2(dx) - half - at.yaw + PI) / increment;
-                let width = (2.0 * half / increment).ceil() as i64 + 2;
-                (start.floor() as i64, width.min(count))
-            } else {
-                (0, count)
+            // Only beams between its outermost corners can meet it.
+            let (first, beams) = match obstacle.subtended(at.x, at.y) {
+                Some((low, width)) => {
+                    let start = ((low - at.yaw + PI) / increment).floor() as i64;
+                    let beams = (width / increment).ceil() as i64 + 2;
+                    (start, beams.min(count))
+                }
+                None => (0, count),
             };
             for k in first..first + beams {
                 let index = k.rem_euclid(count) as usize;

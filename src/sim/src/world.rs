@@ -66,6 +66,27 @@ impl WorldObject {
     }
 }
 
+/// All that can hide an object from an eye.
+#[derive(Debug, Clone)]
+pub struct Screens {
+    solid: Vec<UprightBox>,
+    /// In the order of the world's objects.
+    objects: Vec<UprightBox>,
+}
+
+impl Screens {
+    /// Whether something stands between the two points; the object at `except` is looked through.
+    #[must_use]
+    pub fn block(&self, a: &Point3<f64>, b: &Point3<f64>, except: Option<usize>) -> bool {
+        self.solid.iter().any(|o| o.blocks(a, b))
+            || self
+                .objects
+                .iter()
+                .enumerate()
+                .any(|(i, o)| Some(i) != except && o.blocks(a, b))
+    }
+}
+
 #[derive(Debug, Clone)]
 struct DoorLeaf {
     id: String,
@@ -302,15 +323,17 @@ impl World {
         (hit <= max).then_some(hit)
     }
 
-    /// Whether something stands between the two points; the object at `except` is looked through.
+    /// What could stand in the way of looking from `eye` as far as `range` metres.
     #[must_use]
-    pub fn blocked(&self, a: &Point3<f64>, b: &Point3<f64>, except: Option<usize>) -> bool {
-        self.obstacles().any(|o| o.blocks(a, b))
-            || self
-                .objects
-                .iter()
-                .enumerate()
-                .any(|(i, o)| Some(i) != except && o.outline().blocks(a, b))
+    pub fn screens(&self, eye: &Point3<f64>, range: f64) -> Screens {
+        Screens {
+            solid: self
+                .obstacles()
+                .filter(|o| o.distance(eye.x, eye.y) <= range)
+                .copied()
+                .collect(),
+            objects: self.objects.iter().map(WorldObject::outline).collect(),
+        }
     }
 
     /// The height of the surface below the point, and what it is.
@@ -473,10 +496,11 @@ objects: [{id: c, class: cup, position: [2, 3], on: t, size: [0.08, 0.08, 0.1]}]
     fn a_wall_hides_what_is_behind_it() {
         let w = world();
         let eye = Point3::new(1.0, 1.0, 1.2);
-        assert!(w.blocked(&eye, &Point3::new(6.0, 1.0, 1.0), None));
-        assert!(!w.blocked(&eye, &Point3::new(3.0, 1.0, 1.0), None));
+        let screens = w.screens(&eye, 10.0);
+        assert!(screens.block(&eye, &Point3::new(6.0, 1.0, 1.0), None));
+        assert!(!screens.block(&eye, &Point3::new(3.0, 1.0, 1.0), None));
         let cup = Point3::new(2.0, 3.0, 0.75);
-        assert!(!w.blocked(&eye, &cup, Some(0)));
-        assert!(w.blocked(&eye, &cup, None)); // the cup hides its own middle
+        assert!(!screens.block(&eye, &cup, Some(0)));
+        assert!(screens.block(&eye, &cup, None)); // the cup hides its own middle
     }
 }
