@@ -6,9 +6,19 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`planner`] | the trait that all planners serve, with its types |
+//! | [`phrase_table`] | words as data: verbs, small words, nouns, messages |
+//! | [`lexicon`] | all words of one task; splits a text into them |
+//! | [`grammar`] | from an instruction to goals |
+//! | [`goal`] | goals over described things, and finding what a description means |
+//! | [`messages`] | what is said to people |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod goal;
+pub mod grammar;
+pub mod lexicon;
+pub mod messages;
+pub mod phrase_table;
 pub mod planner;
 
 pub use planner::{

@@ -1,0 +1,215 @@
+//! What is said to people, in the language of the instruction.
+
+use eh_contract::condition::{Condition, Predicate};
+use eh_contract::scene::{Kind, RelationKind, SceneSnapshot};
+use serde_json::Value;
+
+use crate::lexicon::language_of;
+use crate::phrase_table::{MessageTable, Tables};
+use crate::planner::Language;
+
+/// Longest quotation of what a person said, in characters.
+const MAX_QUOTE: usize = 80;
+
+/// Says things in one language.
+#[derive(Clone, Copy, Debug)]
+pub struct Messages<'a> {
+    tables: &'a Tables,
+    /// The language.
+    pub language: Language,
+}
+
+/// Shortens what a person said, so that a huge instruction does not come back whole.
+pub fn quote(text: &str) -> String {
+    if text.chars().count() <= MAX_QUOTE {
+        return text.into();
+    }
+    text.chars().take(MAX_QUOTE - 1).chain(['…']).collect()
+}
+
+impl<'a> Messages<'a> {
+    /// Speaks a language with the words of the tables.
+    pub fn new(tables: &'a Tables, language: Language) -> Self {
+        Messages { tables, language }
+    }
+
+    fn table(&self) -> &'a MessageTable {
+        &self.tables.messages
+    }
+
+    /// A message with its `{names}` replaced.
+    pub fn say(&self, key: &str, values: &[(&str, &str)]) -> String {
+        let text = self
+            .table()
+            .messages
+            .get(key)
+            .or_else(|| self.table().predicates.get(key))
+            .map(|t| match self.language {
+                Language::En => t.en.as_str(),
+                Language::Zh => t.zh.as_str(),
+            })
+            // A replaced table without this message: its key is better than silence.
+            .unwrap_or(key);
+        fill(text, values)
+    }
+
+    /// Some examples of what can be said.
+    pub fn examples(&self) -> String {
+        let quoted: Vec<String> = self
+            .tables
+            .phrases
+            .examples
+            .of(self.language)
+            .iter()
+            .map(|e| match self.language {
+                Language::En => format!("\"{e}\""),
+                Language::Zh => format!("“{e}”"),
+            })
+            .collect();
+        self.list(&quoted)
+    }
+
+    /// Items one after another.
+    pub fn list(&self, items: &[String]) -> String {
+        items.join(&self.say("list", &[]))
+    }
+
+    /// The name of a scene object for people: an alias in their language, else its class; its ref where
+    /// others have the same name.
+    pub fn name(&self, scene: &SceneSnapshot, r#ref: &str) -> String {
+        let Some(object) = scene.get(r#ref) else {
+            return r#ref.into();
+        };
+        let alias = object
+            .aliases
+            .iter()
+            .find(|a| language_of(a) == self.language);
+        if let Some(alias) = alias {
+            return alias.clone();
+        }
+        let class = self.class_name(&object.class_name);
+        if object.kind == Kind::Room || class.is_empty() {
+            return object.r#ref.clone();
+        }
+        match self.language {
+            Language::En => format!("{} ({})", class, object.r#ref),
+            Language::Zh => format!("{}（{}）", class, object.r#ref),
+        }
+    }
+
+    fn class_name(&self, class: &str) -> String {
+        let class = class.replace('_', " ");
+        match self.language {
+            Language::En => class,
+            Language::Zh => self
+                .tables
+                .nouns
+                .nouns
+                .iter()
+                .find(|n| n.en.iter().any(|e| *e == class))
+                .and_then(|n| n.zh.first())
+                .cloned()
+                .unwrap_or(class),
+        }
+    }
+
+    /// A scene object with its attributes and where it is, unique by its ref: an option to choose from.
+    pub fn option(&self, scene: &SceneSnapshot, r#ref: &str) -> String {
+        let Some(object) = scene.get(r#ref) else {
+            return r#ref.into();
+        };
+        let mut parts: Vec<String> = object.attributes.values().cloned().collect();
+        parts.extend(
+            scene
+                .objects_of(r#ref, RelationKind::On)
+                .chain(scene.objects_of(r#ref, RelationKind::In))
+                .next()
+                .map(|place| self.name(scene, place)),
+        );
+        parts.extend(scene.room_of(r#ref).map(|room| self.name(scene, room)));
+        parts.dedup();
+        if parts.is_empty() {
+            object.r#ref.clone()
+        } else {
+            format!("{} ({})", object.r#ref, parts.join(", "))
+        }
+    }
+
+    /// A condition as a phrase.
+    pub fn condition(&self, condition: &Condition, scene: &SceneSnapshot, start: &str) -> String {
+        match condition {
+            Condition::Is(p) => self.predicate(p, scene, start),
+            Condition::Not(c) => self.say("not", &[("goal", &self.condition(c, scene, start))]),
+            Condition::All(cs) | Condition::Any(cs) => {
+                let joint = if matches!(condition, Condition::All(_)) {
+                    "and"
+                } else {
+                    "or"
+                };
+                let mut parts: Vec<String> = Vec::new();
+                for c in cs {
+                    let part = self.condition(c, scene, start);
+                    if !parts.contains(&part) {
+                        parts.push(part);
+                    }
+                }
+                parts.join(&self.say(joint, &[]))
+            }
+        }
+    }
+
+    /// A predicate as a phrase.
+    pub fn predicate(&self, predicate: &Predicate, scene: &SceneSnapshot, start: &str) -> String {
+        let Value::Object(map) = predicate.to_value() else {
+            return String::new();
+        };
+        let Some((name, fields)) = map.iter().next() else {
+            return String::new();
+        };
+        let values: Vec<(&str, String)> = fields
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(field, value)| {
+                let text = match value {
+                    Value::String(s) if s == start => self.say("here", &[]),
+                    Value::String(s) if field == "state" => self.say(s, &[]),
+                    Value::String(s) if scene.get(s).is_some() => self.name(scene, s),
+                    Value::String(s) => s.clone(),
+                    other => other.to_string(),
+                };
+                (field.as_str(), text)
+            })
+            .collect();
+        let borrowed: Vec<(&str, &str)> = values.iter().map(|(k, v)| (*k, v.as_str())).collect();
+        self.say(name, &borrowed)
+    }
+}
+
+fn fill(text: &str, values: &[(&str, &str)]) -> String {
+    // One pass, so that what a person said can't be taken for a placeholder.
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        out.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) => {
+                match values.iter().find(|(key, _)| *key == name) {
+                    Some((_, value)) => out.push_str(value),
+                    None => {
+                        out.push('{');
+                        out.push_str(name);
+                        out.push('}');
+                    }
+                }
+                rest = tail;
+            }
+            None => {
+                out.push('{');
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}

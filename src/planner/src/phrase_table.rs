@@ -1,0 +1,283 @@
+//! The tables of words, as data: what is said (`phrases.yaml`), what there is (`nouns.yaml`) and what is
+//! said back (`messages.yaml`). The embedded ones can be replaced by others of the same form.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use thiserror::Error;
+
+use crate::planner::Language;
+
+/// Forms of one word in both languages.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forms {
+    /// English.
+    #[serde(default)]
+    pub en: Vec<String>,
+    /// Chinese.
+    #[serde(default)]
+    pub zh: Vec<String>,
+}
+
+impl Forms {
+    /// All forms.
+    pub fn iter(&self) -> impl Iterator<Item = &String> {
+        self.en.iter().chain(&self.zh)
+    }
+
+    /// The forms of one language.
+    pub fn of(&self, language: Language) -> &[String] {
+        match language {
+            Language::En => &self.en,
+            Language::Zh => &self.zh,
+        }
+    }
+}
+
+/// A number word or a unit: form to value.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Values {
+    /// English.
+    #[serde(default)]
+    pub en: BTreeMap<String, f64>,
+    /// Chinese.
+    #[serde(default)]
+    pub zh: BTreeMap<String, f64>,
+}
+
+/// A thing that a goal needs and that the instruction did not name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImpliedThing {
+    /// Kinds that fit.
+    pub kinds: BTreeSet<String>,
+    /// Whether any one will do.
+    #[serde(default)]
+    pub any: bool,
+    /// `$slot` whose thing it has to be in.
+    #[serde(default)]
+    pub within: Option<String>,
+}
+
+/// Runs one skill as it is said, without planning.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PerformRule {
+    /// Skill.
+    pub skill: String,
+    /// Its arguments; `$number` is the time that was said [s].
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+}
+
+/// What a verb means with certain slots.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GoalRule {
+    /// Slots that have to be filled, with the kinds that fit; an empty list takes any.
+    pub needs: BTreeMap<String, Vec<String>>,
+    /// The goal, with `$slot`.
+    #[serde(default)]
+    pub condition: Option<Value>,
+    /// Things that the condition names beyond the slots.
+    #[serde(default)]
+    pub things: BTreeMap<String, ImpliedThing>,
+    /// Do it even when it already holds.
+    #[serde(default)]
+    pub act: bool,
+    /// A skill instead of a condition.
+    #[serde(default)]
+    pub perform: Option<PerformRule>,
+    /// Key of a message instead of a goal.
+    #[serde(default)]
+    pub refuse: Option<String>,
+}
+
+/// A verb.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verb {
+    /// English forms.
+    #[serde(default)]
+    pub en: Vec<String>,
+    /// Chinese forms.
+    #[serde(default)]
+    pub zh: Vec<String>,
+    /// Chinese forms that are this verb only where the clause has no other.
+    #[serde(default)]
+    pub zh_alone: Vec<String>,
+    /// Without a noun phrase it only leads to the next verb.
+    #[serde(default)]
+    pub serial: bool,
+    /// Slots with the markers that they take.
+    #[serde(default)]
+    pub slots: BTreeMap<String, Vec<String>>,
+    /// The slot that a room named just before restricts.
+    #[serde(default)]
+    pub context: Option<String>,
+    /// What it means, the first that fits.
+    pub goals: Vec<GoalRule>,
+}
+
+/// The small words and verbs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhraseTable {
+    /// Version of the table.
+    pub version: String,
+    /// Verbs by name.
+    pub verbs: BTreeMap<String, Verb>,
+    /// Between two actions.
+    pub connectives: Forms,
+    /// Before noun phrases, by marker.
+    pub prepositions: BTreeMap<String, Forms>,
+    /// After noun phrases, by marker.
+    pub postpositions: BTreeMap<String, Forms>,
+    /// Between a description and what it describes.
+    pub links: Forms,
+    /// it, me, here, there.
+    pub pronouns: BTreeMap<String, Forms>,
+    /// Back to where the task was given.
+    pub back: Forms,
+    /// a, any.
+    pub indefinite: Forms,
+    /// the, that.
+    pub definite: Forms,
+    /// another.
+    pub other: Forms,
+    /// all, every.
+    pub all: Forms,
+    /// What changes nothing.
+    pub filler: Forms,
+    /// Number words.
+    pub numbers: Values,
+    /// Units of time [s].
+    pub units: Values,
+    /// What can be said.
+    pub examples: Forms,
+}
+
+/// A noun of the table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Noun {
+    /// Kinds of thing.
+    pub kinds: BTreeSet<String>,
+    /// English names.
+    #[serde(default)]
+    pub en: Vec<String>,
+    /// Chinese names.
+    #[serde(default)]
+    pub zh: Vec<String>,
+    /// English names of other entries that it also covers.
+    #[serde(default)]
+    pub wider: Vec<String>,
+}
+
+/// Nouns and attributes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NounTable {
+    /// Version of the table.
+    pub version: String,
+    /// Nouns.
+    pub nouns: Vec<Noun>,
+    /// Attributes.
+    pub attributes: Vec<Forms>,
+}
+
+/// One text in both languages.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text {
+    /// English.
+    pub en: String,
+    /// Chinese.
+    pub zh: String,
+}
+
+/// What is said to people.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageTable {
+    /// Version of the table.
+    pub version: String,
+    /// Whole messages.
+    pub messages: BTreeMap<String, Text>,
+    /// Parts that describe conditions.
+    pub predicates: BTreeMap<String, Text>,
+}
+
+/// All tables.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    /// Small words and verbs.
+    pub phrases: PhraseTable,
+    /// Nouns and attributes.
+    pub nouns: NounTable,
+    /// What is said to people.
+    pub messages: MessageTable,
+}
+
+/// Why a table can't be used.
+#[derive(Debug, Error)]
+pub enum TableError {
+    /// It is not of the expected form.
+    #[error("the table of {which} can't be read: {reason}; compare it with the one that is shipped")]
+    Form {
+        /// Which table.
+        which: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+fn read<T: serde::de::DeserializeOwned>(which: &'static str, text: &str) -> Result<T, TableError> {
+    serde_yaml_ng::from_str(text).map_err(|e| TableError::Form {
+        which,
+        reason: e.to_string(),
+    })
+}
+
+impl Tables {
+    /// Reads tables from YAML; `None` takes the embedded one.
+    ///
+    /// # Errors
+    /// [`TableError`] that names the table and the place.
+    pub fn read(
+        phrases: Option<&str>,
+        nouns: Option<&str>,
+        messages: Option<&str>,
+    ) -> Result<Self, TableError> {
+        Ok(Tables {
+            phrases: read(
+                "phrases",
+                phrases.unwrap_or(include_str!("../data/phrases.yaml")),
+            )?,
+            nouns: read("nouns", nouns.unwrap_or(include_str!("../data/nouns.yaml")))?,
+            messages: read(
+                "messages",
+                messages.unwrap_or(include_str!("../data/messages.yaml")),
+            )?,
+        })
+    }
+
+    /// The embedded tables.
+    ///
+    /// # Errors
+    /// [`TableError`]; a test proves that the shipped ones have none.
+    pub fn embedded() -> Result<Self, TableError> {
+        Tables::read(None, None, None)
+    }
+
+    /// The version of all tables together.
+    pub fn version(&self) -> String {
+        format!(
+            "{}.{}.{}",
+            self.phrases.version, self.nouns.version, self.messages.version
+        )
+    }
+}
