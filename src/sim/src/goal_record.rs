@@ -25,7 +25,7 @@ impl<S: Clone> GoalRecord<S> {
     }
 
     /// A new name.
-    pub fn issue(&mut self) -> GoalId {
+    pub fn next_id(&mut self) -> GoalId {
         let id = GoalId(self.next);
         self.next += 1;
         id

@@ -132,7 +132,7 @@ impl Navigator {
         now: Duration,
         fault: Option<FaultParams>,
     ) -> GoalId {
-        let id = self.record.issue();
+        let id = self.record.next_id();
         if let Some(old) = self.goal.take() {
             self.record.end(old.id, NavStatus::Preempted);
         }

@@ -3,8 +3,7 @@
 //! Each sensor and actuator draws from a stream of its own, so that how often one of them is asked
 //! does not change what another one sees.
 
-use rand::RngCore;
-use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Which stream of the seed to draw from.

@@ -409,7 +409,7 @@ impl World {
         Ok(())
     }
 
-    /// Colours and classes that exist, for confusions: each class once, in order.
+    /// The classes of objects that exist, each once, in alphabetical order.
     #[must_use]
     pub fn classes(&self) -> Vec<&str> {
         let unique: BTreeMap<&str, ()> = self

@@ -25,7 +25,7 @@ impl Robot {
     /// [`SimError`] when a number is not finite or out of range: the goal is then not accepted.
     pub fn move_arm(&mut self, goal: ArmGoal) -> Result<GoalId, SimError> {
         goal.validate()?;
-        let id = self.arm_record.issue();
+        let id = self.arm_record.next_id();
         if let Some((waiting, _)) = self.arm_waiting.take() {
             self.end_arm(waiting, ArmStatus::Preempted);
         }

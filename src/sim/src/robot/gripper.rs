@@ -30,7 +30,7 @@ impl Robot {
             self.end_gripper(old, GripperStatus::Preempted(state));
         }
         self.gripper.command(position, max_effort);
-        let id = self.gripper_record.issue();
+        let id = self.gripper_record.next_id();
         self.gripper_goal = Some(id);
         Ok(id)
     }

@@ -37,7 +37,7 @@ impl Robot {
             self.push(SimEvent::HeadEnded(old));
         }
         self.head.follow(points, self.now);
-        let id = self.head_record.issue();
+        let id = self.head_record.next_id();
         self.head_goal = Some(id);
         Ok(id)
     }
