@@ -365,8 +365,9 @@ impl IssuerRecord {
         ])
     }
 
-    /// A PROCESS verdict of this segment, no cancel, and a segment left.
-    fn next_segment_is_due(&self) -> bool {
+    /// True when another segment has to be dispatched: a PROCESS verdict of this one, no cancel, and a
+    /// segment left.
+    pub fn next_segment_is_due(&self) -> bool {
         self.verdict
             .as_ref()
             .is_some_and(|v| v.outcome == Outcome::Process && v.segment == self.segment)

@@ -534,11 +534,9 @@ fn a_run_that_ends_after_it_was_given_up_is_judged_under_its_own_claim() {
 #[test]
 fn an_executor_that_overruns_its_time_is_canceled() {
     let mut rig = Rig::running();
-    let mut sequence = 3;
     // 30 s execution + 3 s stop + 2 s margin, counted from the start at 0.2 s.
-    for secs in [10.0, 20.0, 30.0, 35.0] {
+    for (sequence, secs) in (3..).zip([10.0, 20.0, 30.0, 35.0]) {
         rig.ok(status(sequence, ExecutorState::Started), secs);
-        sequence += 1;
         rig.ok(Ev::Tick, secs);
         assert_eq!(rig.record.state, S::Running, "{secs}");
     }
