@@ -1,6 +1,9 @@
 //! Conversions between ROS messages and the plain types of the pure crates. What is not finite, not a
 //! rotation or out of range is refused with a sentence, so that it ends at the edge.
 
+pub mod command;
+pub mod skill;
+
 use std::time::Duration;
 
 use nalgebra::{Isometry3, Point3, Quaternion, Translation3, UnitQuaternion, Vector3};
@@ -53,6 +56,14 @@ pub enum ConvertError {
         what: &'static str,
         /// The value as text.
         value: String,
+    },
+    /// A field of a message can't be read.
+    #[error("{field} can't be read: {reason}")]
+    Field {
+        /// Which field.
+        field: String,
+        /// Why, and what it should be.
+        reason: String,
     },
 }
 
