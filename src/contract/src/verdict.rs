@@ -136,7 +136,8 @@ pub struct PredicateResult {
     pub predicate: Value,
     /// Its truth.
     pub truth: Truth,
-    /// Distance to the limit, positive when satisfied; NaN where there is none.
+    /// Distance to the limit, positive when satisfied; NaN where there is none, null in JSON.
+    #[serde(deserialize_with = "number_or_nan")]
     pub margin: f64,
     /// SI unit of the margin.
     pub unit: String,
@@ -144,6 +145,11 @@ pub struct PredicateResult {
     pub evidence_ids: Vec<String>,
     /// A sentence that can be acted on.
     pub explanation: String,
+}
+
+/// JSON has no NaN: it is written as null and read back from it.
+fn number_or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Option::<f64>::deserialize(deserializer).map(|v| v.unwrap_or(f64::NAN))
 }
 
 /// The answer on one run.
@@ -183,6 +189,21 @@ mod tests {
         assert_eq!(True.or(Unknown), True);
         assert_eq!(False.or(Unknown), Unknown);
         assert_eq!(Unknown.negate(), Unknown);
+    }
+
+    #[test]
+    fn a_result_without_a_margin_survives_json() {
+        let result = PredicateResult {
+            predicate: Value::Null,
+            truth: Truth::Unknown,
+            margin: f64::NAN,
+            unit: String::new(),
+            evidence_ids: vec![],
+            explanation: "x".into(),
+        };
+        let text = serde_json::to_string(&result).unwrap();
+        let back: PredicateResult = serde_json::from_str(&text).unwrap();
+        assert!(back.margin.is_nan());
     }
 
     #[test]
