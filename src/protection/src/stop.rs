@@ -174,7 +174,7 @@ impl StopLatch {
     /// [`ResetError`]; the stop then stays in force.
     pub fn reset(&mut self, operator: &str, reason: &str, force: bool) -> Result<(), ResetError> {
         if operator.trim().is_empty() {
-            return Err(ResetError::Incomplete("operator"));
+            return Err(ResetError::Incomplete("operator_name"));
         }
         if reason.trim().is_empty() {
             return Err(ResetError::Incomplete("reason"));
@@ -344,7 +344,7 @@ mod tests {
         latch.received();
         assert_eq!(
             latch.reset(" ", "done", true),
-            Err(ResetError::Incomplete("operator"))
+            Err(ResetError::Incomplete("operator_name"))
         );
         assert_eq!(
             latch.reset("ann", "", true),

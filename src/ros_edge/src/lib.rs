@@ -22,6 +22,7 @@ pub mod params;
 pub mod qos;
 pub mod shutdown;
 pub mod spin;
+pub mod state_directory;
 pub mod tf_buffer;
 
 pub use action_server::{serve_action, GoalDecision, GoalEnd, RunningGoal};
@@ -30,4 +31,5 @@ pub use deadline::{within, DeadlineMissed};
 pub use goal_client::{GoalClient, GoalClientError};
 pub use shutdown::Shutdown;
 pub use spin::{spin_until, SpinError};
+pub use state_directory::state_directory;
 pub use tf_buffer::{TfBuffer, TfError, TfListener};

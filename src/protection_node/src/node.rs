@@ -1,0 +1,587 @@
+//! The running node: subscriptions, services, the timer, and what they share.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eh_contract::ErrorCode;
+use eh_protection::authority::LeaseState;
+use eh_protection::lease::{ControlLease, LeaseError, LeaseView, PendingGrant};
+use eh_protection::scan::{Mounting, ScanError};
+use eh_protection::stop::StopRequest;
+use eh_protection::{Decision, Mode, Protection, Velocity};
+use eh_ros_edge::{convert, qos, within, NodeClock, TfBuffer, TfListener};
+use eh_store::lease::GrantRecord;
+use parking_lot::Mutex;
+use rclrs::{
+    log_error, log_info, log_warn, IntoPrimitiveOptions, Node, Publisher, RclrsError, ToLogParams,
+};
+use ros_env::embodied_harness::msg::{ControlLease as LeaseMsg, DeclaredRun, ProtectionState};
+use ros_env::embodied_harness::srv::{
+    ManageLease, ManageLease_Request, ManageLease_Response, RequestStop, RequestStop_Request,
+    RequestStop_Response, ResetStop, ResetStop_Request, ResetStop_Response,
+};
+use ros_env::geometry_msgs::msg::{Twist, TwistStamped};
+use ros_env::nav_msgs::msg::Odometry;
+use ros_env::sensor_msgs::msg::LaserScan;
+
+use crate::lease_keeper::LeaseKeeper;
+use crate::velocity_output::VelocityOutput;
+use crate::{messages, Error, Parameters};
+
+/// The state goes out at least this often, and publishers are counted as often.
+const STATE_PERIOD: Duration = Duration::from_millis(400);
+
+/// Longest wait for the disk before a grant is refused.
+const DISK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How old a changing transform of the laser may be.
+const MOUNTING_AGE: Duration = Duration::from_secs(1);
+
+/// Time between two log lines of one kind.
+const LOG_PERIOD: Duration = Duration::from_secs(5);
+
+/// Keeps the ROS handles alive: dropping it ends the node's work.
+pub(crate) struct ProtectionNode {
+    shared: Arc<Shared>,
+    _handles: Vec<Box<dyn Any>>,
+}
+
+/// What every callback shares. All of them run on the spin thread, so the lock is never waited for.
+struct Shared {
+    node: Node,
+    clock: NodeClock,
+    parameters: Parameters,
+    velocity: VelocityOutput,
+    state: Publisher<ProtectionState>,
+    lease: Publisher<LeaseMsg>,
+    keeper: LeaseKeeper,
+    core: Mutex<Core>,
+}
+
+struct Core {
+    protection: Protection,
+    lease: ControlLease,
+    latest: Duration,
+    output_publishers: usize,
+    // What was published last, to tell changes.
+    told: Option<Told>,
+    told_at: Option<Duration>,
+    told_lease: Option<(String, u64)>,
+}
+
+/// What counts as a change of the state.
+#[derive(Clone, PartialEq)]
+struct Told {
+    mode: Mode,
+    reason: eh_protection::Reason,
+    stop_id: String,
+    stage: eh_contract::state::StopStage,
+    output_publishers: usize,
+}
+
+impl ProtectionNode {
+    pub(crate) fn start(node: &Node) -> Result<Self, Error> {
+        let parameters = Parameters::declare(node)?;
+        let clock = NodeClock::of(node);
+        let (keeper, opened) = LeaseKeeper::start(&parameters.state_directory)?;
+        match &opened.trouble {
+            Some(trouble) => {
+                log_error!(node.logger(), "no control lease can be granted: {trouble}")
+            }
+            None => log_info!(
+                node.logger(),
+                "control lease: newest token {} (in {})",
+                opened.token,
+                parameters.state_directory.display()
+            ),
+        }
+        let tf = TfListener::new(node)?;
+        let shared = Arc::new(Shared {
+            velocity: VelocityOutput::new(node, &parameters)?,
+            state: node.create_publisher("protection_state".qos(qos::state_latched(1)))?,
+            lease: node.create_publisher("control_lease".qos(qos::state_latched(1)))?,
+            keeper,
+            core: Mutex::new(Core {
+                protection: Protection::new(parameters.protection.clone()),
+                lease: ControlLease::new(parameters.protection.lease, opened.token),
+                latest: Duration::ZERO,
+                output_publishers: 1,
+                told: None,
+                told_at: None,
+                told_lease: None,
+            }),
+            node: node.clone(),
+            clock,
+            parameters,
+        });
+        let mut handles: Vec<Box<dyn Any>> = Vec::new();
+        handles.push(subscribe_velocity(&shared)?);
+        handles.extend(subscribe_sensors(&shared, &tf)?);
+        handles.push(Box::new(tf));
+        handles.extend(serve(&shared)?);
+        let every = shared.clone();
+        handles.push(Box::new(
+            node.create_timer_repeating(shared.parameters.period, move || every.act())?,
+        ));
+        shared.act();
+        log_info!(
+            node.logger(),
+            "protecting {}: from {} to {}",
+            shared.parameters.base_frame,
+            shared.parameters.input_topic,
+            shared.velocity.topic()
+        );
+        Ok(ProtectionNode {
+            shared,
+            _handles: handles,
+        })
+    }
+
+    /// Gives out zero velocity: the last thing that the base hears from this node.
+    pub(crate) fn stand(&self) {
+        let stamp = self.shared.clock.ros_ns();
+        if let Err(error) = self.shared.velocity.publish(Velocity::ZERO, stamp) {
+            log_error!(
+                self.shared.node.logger(),
+                "the last zero velocity was not sent: {error}"
+            );
+        }
+        // The middleware sends from threads of its own, which end with the process.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+impl Shared {
+    /// Decides and gives out the velocity; then tells what has changed.
+    fn act(&self) {
+        self.with_core(|_, _| {});
+    }
+
+    /// Changes something, then decides and gives out the velocity at once.
+    fn with_core<T>(&self, change: impl FnOnce(&mut Core, Duration) -> T) -> T {
+        let mut core = self.core.lock();
+        let now = self.now(&mut core);
+        let value = change(&mut core, now);
+        let decision = core.decide(now);
+        if let Err(error) = self.velocity.publish(decision.output, self.clock.ros_ns()) {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the velocity was not sent: {error}"
+            );
+        }
+        self.tell(&mut core, &decision, now);
+        value
+    }
+
+    /// The time that budgets are measured on. When it was set back, as simulated time can be, the lease ends.
+    fn now(&self, core: &mut Core) -> Duration {
+        let now = Duration::from_nanos(u64::try_from(self.clock.budget_ns()).unwrap_or(0));
+        if now < core.latest {
+            log_warn!(
+                self.node.logger(),
+                "time was set back: every input is forgotten and the lease ends"
+            );
+            core.lease.clock_restarted();
+            core.told_at = None;
+        }
+        core.latest = now;
+        now
+    }
+
+    fn tell(&self, core: &mut Core, decision: &Decision, now: Duration) {
+        let due = core
+            .told_at
+            .is_none_or(|at| now.saturating_sub(at) >= STATE_PERIOD);
+        if due {
+            match self.node.count_publishers(&self.velocity.topic()) {
+                // Right after the start our own may not be known yet.
+                Ok(count) => {
+                    core.output_publishers = count.max(1);
+                    core.protection.output_publishers(core.output_publishers);
+                }
+                Err(error) => log_warn!(
+                    self.node.logger().throttle(LOG_PERIOD),
+                    "publishers of the output can't be counted: {error}"
+                ),
+            }
+        }
+        let told = core.as_told(decision);
+        let changed = core.told.as_ref() != Some(&told);
+        if changed {
+            self.log(core.told.as_ref(), &told, decision);
+        }
+        let lease = core.lease.view(now);
+        let holder = (lease.controller_id.clone(), lease.token);
+        if due || core.told_lease.as_ref() != Some(&holder) {
+            core.told_lease = Some(holder);
+            self.publish_lease(lease);
+        }
+        if due || changed {
+            core.told = Some(told);
+            core.told_at = Some(now);
+            let message = messages::state(
+                &core.protection,
+                decision,
+                now,
+                self.clock.ros_ns(),
+                core.output_publishers,
+            );
+            if let Err(error) = self.state.publish(message) {
+                log_error!(
+                    self.node.logger().throttle(LOG_PERIOD),
+                    "the state was not sent: {error}"
+                );
+            }
+        }
+    }
+
+    fn publish_lease(&self, lease: LeaseView) {
+        if let Err(error) = self.lease.publish(messages::lease(lease)) {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the lease was not sent: {error}"
+            );
+        }
+    }
+
+    fn log(&self, before: Option<&Told>, told: &Told, decision: &Decision) {
+        let logger = self.node.logger();
+        if before.map(|b| (&b.stop_id, b.stage)) != Some((&told.stop_id, told.stage)) {
+            log_info!(logger, "stop \"{}\": {:?}", told.stop_id, told.stage);
+        }
+        let stopped = |t: &Told| t.mode >= Mode::Stop;
+        match (before.is_some_and(stopped), stopped(told)) {
+            (_, true) if before.map(|b| b.reason) != Some(told.reason) => {
+                log_info!(
+                    logger,
+                    "{:?} ({:?}): {}",
+                    told.mode,
+                    told.reason,
+                    decision.message
+                );
+            }
+            (true, false) => log_info!(logger, "commands pass"),
+            _ => {}
+        }
+    }
+
+    /// How old something is by its stamp.
+    fn age(&self, stamp_ns: i64) -> Duration {
+        if !self.parameters.check_stamps || stamp_ns == 0 {
+            return Duration::ZERO;
+        }
+        let age = self.clock.ros_ns().saturating_sub(stamp_ns);
+        Duration::from_nanos(u64::try_from(age).unwrap_or(0))
+    }
+
+    fn mounting(&self, frames: &TfBuffer, frame: &str) -> Result<Mounting, ScanError> {
+        let found = frames
+            .lookup_latest(
+                &self.parameters.base_frame,
+                frame,
+                self.clock.ros_ns(),
+                MOUNTING_AGE,
+            )
+            .map_err(|error| ScanError::NoMounting(error.to_string()))?
+            .transform;
+        let r = found.rotation.to_rotation_matrix();
+        let row = |i: usize| [r[(i, 0)], r[(i, 1)], r[(i, 2)]]; // a 3 by 3 matrix
+        let place = found.translation;
+        Mounting::from_pose(place.x, place.y, [row(0), row(1), row(2)])
+    }
+
+    async fn manage_lease(&self, request: ManageLease_Request) -> ManageLease_Response {
+        let result = self.try_manage_lease(&request).await;
+        let mut core = self.core.lock();
+        let now = self.now(&mut core);
+        let view = core.lease.view(now);
+        core.told_lease = Some((view.controller_id.clone(), view.token));
+        // The new holder's commands must find the lease known, so it goes out before the answer.
+        self.publish_lease(view.clone());
+        let lease = messages::lease(view);
+        match result {
+            Ok(()) => ManageLease_Response {
+                error_code: ErrorCode::None.code(),
+                error_msg: String::new(),
+                lease,
+            },
+            Err((code, error_msg)) => {
+                log_info!(
+                    self.node.logger().throttle(Duration::from_secs(1)),
+                    "manage_lease by {}: {error_msg}",
+                    request.controller_id
+                );
+                ManageLease_Response {
+                    error_code: code.code(),
+                    error_msg,
+                    lease,
+                }
+            }
+        }
+    }
+
+    async fn try_manage_lease(
+        &self,
+        request: &ManageLease_Request,
+    ) -> Result<(), (ErrorCode, String)> {
+        let refused = |error: LeaseError| (error.code(), error.to_string());
+        let ttl = convert::std_duration(&request.ttl).map_err(|error| {
+            (
+                ErrorCode::ProtectionInvalidRequest,
+                format!("ttl can't be used: {error}"),
+            )
+        })?;
+        let who = request.controller_id.as_str();
+        match request.operation {
+            ManageLease_Request::OPERATION_ACQUIRE => {
+                let pending = {
+                    let mut core = self.core.lock();
+                    let now = self.now(&mut core);
+                    core.lease
+                        .acquire(now, who, ttl, request.take_over)
+                        .map_err(refused)?
+                };
+                self.grant(pending).await.map_err(refused)
+            }
+            ManageLease_Request::OPERATION_RENEW => {
+                let mut core = self.core.lock();
+                let now = self.now(&mut core);
+                core.lease
+                    .renew(now, who, request.token, ttl)
+                    .map_err(refused)
+            }
+            ManageLease_Request::OPERATION_RELEASE => {
+                let mut core = self.core.lock();
+                let now = self.now(&mut core);
+                core.lease
+                    .release(now, who, request.token)
+                    .map_err(refused)?;
+                log_info!(self.node.logger(), "control lease released by {who}");
+                Ok(())
+            }
+            other => Err((
+                ErrorCode::ProtectionInvalidRequest,
+                format!("operation {other} is none; use 1 (acquire), 2 (renew) or 3 (release)"),
+            )),
+        }
+    }
+
+    /// Makes the token durable, then grants it.
+    async fn grant(&self, pending: PendingGrant) -> Result<(), LeaseError> {
+        let answer = self.keeper.keep(GrantRecord {
+            token: pending.token,
+            controller_id: pending.controller_id.clone(),
+            granted_at_ns: self.clock.ros_ns(),
+        });
+        let kept = match within(DISK_TIMEOUT, answer).await {
+            Ok(Ok(kept)) => kept,
+            Ok(Err(_)) => Err("the thread that writes it has ended".into()),
+            Err(missed) => Err(missed.to_string()),
+        };
+        let mut core = self.core.lock();
+        let now = self.now(&mut core);
+        match kept {
+            Ok(()) => {
+                core.lease.stored(now, pending.token);
+                log_info!(
+                    self.node.logger(),
+                    "control lease granted to {} with token {} for {:?}",
+                    pending.controller_id,
+                    pending.token,
+                    pending.ttl
+                );
+                Ok(())
+            }
+            Err(reason) => {
+                core.lease.not_stored(pending.token);
+                Err(LeaseError::Storage(reason))
+            }
+        }
+    }
+
+    fn request_stop(&self, request: RequestStop_Request) -> RequestStop_Response {
+        let stop = StopRequest {
+            stop_id: request.stop_id,
+            source: request.source,
+            reason: request.reason,
+        };
+        let stop_id = self.with_core(|core, now| core.protection.request_stop(now, stop));
+        RequestStop_Response {
+            error_code: RequestStop_Response::NONE,
+            error_msg: String::new(),
+            stop_id,
+            stage: self.core.lock().protection.stop().stage().to_wire(),
+        }
+    }
+
+    fn reset_stop(&self, request: &ResetStop_Request) -> ResetStop_Response {
+        let result = self.with_core(|core, now| {
+            core.protection
+                .reset_stop(now, &request.operator_name, &request.reason, request.force)
+        });
+        match result {
+            Ok(()) => {
+                log_info!(
+                    self.node.logger(),
+                    "stop reset by {} ({}{})",
+                    request.operator_name,
+                    request.reason,
+                    if request.force { ", by force" } else { "" }
+                );
+                ResetStop_Response::default()
+            }
+            Err(error) => ResetStop_Response {
+                error_code: error.code().code(),
+                error_msg: error.to_string(),
+            },
+        }
+    }
+}
+
+impl Core {
+    fn decide(&mut self, now: Duration) -> Decision {
+        self.protection.lease(LeaseState {
+            alive: self.lease.is_alive(now),
+            token: self.lease.token(),
+        });
+        self.protection.decide(now)
+    }
+
+    fn as_told(&self, decision: &Decision) -> Told {
+        let stop = self.protection.stop();
+        Told {
+            mode: decision.mode,
+            reason: decision.reason,
+            stop_id: stop.newest().map(|r| r.stop_id.clone()).unwrap_or_default(),
+            stage: stop.stage(),
+            output_publishers: self.output_publishers,
+        }
+    }
+}
+
+fn subscribe_velocity(shared: &Arc<Shared>) -> Result<Box<dyn Any>, RclrsError> {
+    let topic = shared
+        .parameters
+        .input_topic
+        .as_str()
+        .qos(qos::velocity_command());
+    let take = shared.clone();
+    Ok(if shared.parameters.stamped {
+        Box::new(shared.node.create_subscription::<TwistStamped, _>(
+            topic,
+            move |message: TwistStamped| {
+                let frame = &message.header.frame_id;
+                let age = take.age(convert::time_ns(&message.header.stamp));
+                let wanted = &take.parameters.base_frame;
+                let command = messages::twist_command(&message.twist);
+                take.with_core(|core, now| {
+                    if frame.is_empty() || frame == wanted {
+                        core.protection.command(now, age, command);
+                    } else {
+                        core.protection.unusable_command(
+                            now,
+                            format!(
+                                "the command is in frame '{frame}', it has to be in '{wanted}'"
+                            ),
+                        );
+                    }
+                });
+            },
+        )?)
+    } else {
+        Box::new(
+            shared
+                .node
+                .create_subscription::<Twist, _>(topic, move |message: Twist| {
+                    let command = messages::twist_command(&message);
+                    take.with_core(|core, now| {
+                        core.protection.command(now, Duration::ZERO, command)
+                    });
+                })?,
+        )
+    })
+}
+
+fn subscribe_sensors(
+    shared: &Arc<Shared>,
+    tf: &TfListener,
+) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let node = &shared.node;
+    let take = shared.clone();
+    let frames = tf.buffer.clone();
+    let scan = node.create_subscription::<LaserScan, _>(
+        shared
+            .parameters
+            .scan_topic
+            .as_str()
+            .qos(qos::sensor_data()),
+        move |message: LaserScan| {
+            let p = &take.parameters;
+            let age = take.age(convert::time_ns(&message.header.stamp));
+            let scan = take
+                .mounting(&frames, &message.header.frame_id)
+                .and_then(|mounting| messages::scan(&message, &mounting, p.max_invalid_beams))
+                .map(|mut scan| {
+                    scan.drop_within(p.self_filter_radius);
+                    scan
+                });
+            take.with_core(|core, now| core.protection.scan(now, age, scan));
+        },
+    )?;
+    let take = shared.clone();
+    let odom = node.create_subscription::<Odometry, _>(
+        shared
+            .parameters
+            .odom_topic
+            .as_str()
+            .qos(qos::sensor_data()),
+        move |message: Odometry| {
+            let age = take.age(convert::time_ns(&message.header.stamp));
+            let (l, a) = (&message.twist.twist.linear, &message.twist.twist.angular);
+            let (linear, angular) = (l.x.hypot(l.y), a.z);
+            // The next decision is soon enough: odometry confirms a stop, it changes no velocity.
+            let mut core = take.core.lock();
+            let now = take.now(&mut core);
+            core.protection.odom(now, age, linear, angular);
+        },
+    )?;
+    let take = shared.clone();
+    let runs = node.create_subscription::<DeclaredRun, _>(
+        "declared_runs".qos(qos::control()),
+        move |message: DeclaredRun| {
+            let run = messages::declared_run(message);
+            let name = format!("{} of {}", run.run_id, run.executor);
+            if !take.with_core(|core, now| core.protection.declared_run(now, run)) {
+                log_warn!(
+                    take.node.logger().throttle(LOG_PERIOD),
+                    "the declared run {name} is refused: too many at once, or a name is empty"
+                );
+            }
+        },
+    )?;
+    Ok(vec![Box::new(scan), Box::new(odom), Box::new(runs)])
+}
+
+fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let node = &shared.node;
+    let take = shared.clone();
+    let manage = node.create_async_service::<ManageLease, _>(
+        "manage_lease",
+        move |request: ManageLease_Request| {
+            let take = take.clone();
+            async move { take.manage_lease(request).await }
+        },
+    )?;
+    let take = shared.clone();
+    let stop = node
+        .create_service::<RequestStop, _>("request_stop", move |request: RequestStop_Request| {
+            take.request_stop(request)
+        })?;
+    let take = shared.clone();
+    let reset = node
+        .create_service::<ResetStop, _>("reset_stop", move |request: ResetStop_Request| {
+            take.reset_stop(&request)
+        })?;
+    Ok(vec![Box::new(manage), Box::new(stop), Box::new(reset)])
+}
