@@ -143,6 +143,35 @@ mod tests {
     }
 
     #[test]
+    fn a_wrong_wheel_radius_scales_the_way() {
+        let mut noise = Noise::none();
+        noise.odom_scale = 0.05;
+        // Ways of 5 m by odometry, in ten runs: each off by its own share of σ = 5 %.
+        let lengths: Vec<f64> = (0..10)
+            .map(|seed| {
+                let mut l = Localization::new(Pose2::default(), &noise, seed);
+                for k in 1..=500 {
+                    let motion = BaseMotion {
+                        distance: 0.01,
+                        turn: 0.0,
+                        collided: false,
+                    };
+                    l.step(
+                        &motion,
+                        Pose2::default(),
+                        Duration::from_millis(20 * k),
+                        [0.0; 3],
+                    );
+                }
+                l.odom_to_base().x
+            })
+            .collect();
+        let spread = lengths.iter().map(|x| (x / 5.0 - 1.0).powi(2)).sum::<f64>() / 10.0;
+        // χ² with 10 degrees of freedom: σ²·(2.2 … 25)/10 with 99.5 % either way.
+        assert!((0.0005..0.0065).contains(&spread), "{spread}");
+    }
+
+    #[test]
     fn seeds_decide() {
         let n = Noise::default();
         assert_eq!(drive(&n, 5).1.map_to_base(), drive(&n, 5).1.map_to_base());
