@@ -105,7 +105,10 @@ impl Description {
             out.push_str(&self.canonical);
         }
         for attribute in &self.attributes {
-            out.push_str(&format!("[{}]", attribute.names.iter().next().unwrap_or(&attribute.spoken)));
+            out.push_str(&format!(
+                "[{}]",
+                attribute.names.iter().next().unwrap_or(&attribute.spoken)
+            ));
         }
         if self.any {
             out.push('?');
@@ -133,7 +136,11 @@ impl Goal {
     /// A short form for logs and tests: the condition's JSON with each thing's sketch.
     pub fn sketch(&self, things: &Things) -> String {
         if let Some(perform) = &self.perform {
-            return format!("{}{}", perform.skill, Value::Object(perform.arguments.clone()));
+            return format!(
+                "{}{}",
+                perform.skill,
+                Value::Object(perform.arguments.clone())
+            );
         }
         let text = sketch_value(self.condition.value(), things);
         if self.act {
@@ -203,13 +210,22 @@ pub struct Bindings<'a> {
     pub excluded: &'a BTreeSet<String>,
     /// Ref of the robot.
     pub robot: &'a str,
+    /// Worst rank of a noun that is taken: [`OWN_RANK`] or [`WIDER_RANK`].
+    pub worst_rank: u8,
 }
 
 fn kind_fits(description: &Description, object: &SceneObject) -> bool {
     description.kinds.is_empty() || description.kinds.contains(object.kind.name())
 }
 
-/// How well a noun fits: 0 its ref, 1 its name or class, 2 what the noun also covers.
+/// Rank up to which a noun is taken by itself; beyond it only where nothing better is found.
+pub const OWN_RANK: u8 = 2;
+
+/// Rank of what a noun also covers.
+pub const WIDER_RANK: u8 = 3;
+
+/// How well a noun fits: 0 its ref, 1 its name or class, 2 the last word of its class, 3 what the noun
+/// also covers.
 fn noun_rank(description: &Description, object: &SceneObject) -> Option<u8> {
     if description.exact.is_empty() {
         return Some(1);
@@ -225,10 +241,10 @@ fn noun_rank(description: &Description, object: &SceneObject) -> Option<u8> {
         return Some(1);
     }
     let head = class.rsplit(' ').next().filter(|h| *h != class);
-    if fits(&description.wider) || head.is_some_and(|h| description.names.contains(h)) {
+    if head.is_some_and(|h| description.names.contains(h)) {
         return Some(2);
     }
-    None
+    fits(&description.wider).then_some(WIDER_RANK)
 }
 
 fn attributes_fit(description: &Description, object: &SceneObject) -> bool {
@@ -337,15 +353,15 @@ pub fn resolve(
                 && !taken.contains(&o.r#ref)
         })
         .filter_map(|o| noun_rank(description, o).map(|rank| (rank, o)))
+        .filter(|(rank, _)| *rank <= bindings.worst_rank)
         .collect();
     let mut elsewhere = Vec::new();
     if let Some((how, thing)) = &description.within {
         let Some(place) = bindings.bound.get(thing) else {
             return Resolution::Unknown;
         };
-        let (inside, outside): (Vec<_>, Vec<_>) = ranked
-            .into_iter()
-            .partition(|(_, o)| match how {
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            ranked.into_iter().partition(|(_, o)| match how {
                 Place::At | Place::On => is_at(scene, &o.r#ref, place),
                 Place::Near => is_at(scene, &o.r#ref, place) || is_beside(scene, &o.r#ref, place),
             });

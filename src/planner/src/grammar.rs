@@ -424,7 +424,9 @@ impl<'a> Parser<'a> {
             }
             if token.can(|r| *r == Reading::Connective) {
                 // Before the verb it is only emphasis (把杯子再拿来).
-                if self.clause.verb.is_some() || self.clause.phrases.is_empty() || !self.verb_follows()
+                if self.clause.verb.is_some()
+                    || self.clause.phrases.is_empty()
+                    || !self.verb_follows()
                 {
                     self.flush(true);
                     pending = None;
@@ -449,7 +451,8 @@ impl<'a> Parser<'a> {
                     "object" | "from" => true,
                     _ => !self.previous_is_verb(),
                 };
-                if is_chinese(token) && self.clause.verb.is_some() && begins && self.verb_follows() {
+                if is_chinese(token) && self.clause.verb.is_some() && begins && self.verb_follows()
+                {
                     self.flush(false);
                 }
                 pending = Some(marker.to_string());
@@ -470,9 +473,7 @@ impl<'a> Parser<'a> {
                 self.place_phrase(phrase);
                 continue;
             }
-            if token.can(|r| {
-                matches!(r, Reading::Filler | Reading::Verb { alone: true, .. })
-            }) {
+            if token.can(|r| matches!(r, Reading::Filler | Reading::Verb { alone: true, .. })) {
                 self.at += 1;
                 continue;
             }
@@ -510,8 +511,7 @@ impl<'a> Parser<'a> {
         };
         let (mut total, mut current, mut count) = (0.0, 0.0, 0);
         while let Some(n) = self.peek(count).and_then(number) {
-            let multiplies = (n == 10.0 || n == 100.0)
-                && self.peek(count).is_some_and(is_chinese);
+            let multiplies = (n == 10.0 || n == 100.0) && self.peek(count).is_some_and(is_chinese);
             if multiplies {
                 total += if current == 0.0 { n } else { current * n };
                 current = 0.0;
@@ -635,15 +635,14 @@ impl<'a> Parser<'a> {
             .first()
             .is_some_and(|m| matches!(m.as_str(), "in" | "at" | "on" | "near"));
         if let (true, true, Target::Thing(room)) = (only_rooms, locative, &phrase.target) {
-            let furniture: BTreeSet<String> = [Kind::Surface, Kind::Container, Kind::Place, Kind::Door]
-                .map(|k| k.name().to_string())
-                .into();
+            let furniture: BTreeSet<String> =
+                [Kind::Surface, Kind::Container, Kind::Place, Kind::Door]
+                    .map(|k| k.name().to_string())
+                    .into();
             if let Some(last) = self.clause.phrases.last_mut() {
                 // Only the preposition, and perhaps "that is", stand between.
-                let adjacent =
-                    phrase.begin <= last.end + 2 && !last.kinds.is_disjoint(&furniture);
-                if let (true, true, Target::Thing(thing)) = (adjacent, last.fresh, &last.target)
-                {
+                let adjacent = phrase.begin <= last.end + 2 && !last.kinds.is_disjoint(&furniture);
+                if let (true, true, Target::Thing(thing)) = (adjacent, last.fresh, &last.target) {
                     if let Some(d) = self.things.get_mut(thing) {
                         if d.within.is_none() {
                             d.within = Some((Place::At, room.clone()));
@@ -686,9 +685,9 @@ impl<'a> Parser<'a> {
             if token.can(|r| *r == Reading::All) {
                 return Err(self.say("one_at_a_time", &token.text));
             }
-            let next_continues = self.peek(1).is_some_and(|t| {
-                starts_noun_phrase(t) || t.can(|r| matches!(r, Reading::Link))
-            });
+            let next_continues = self
+                .peek(1)
+                .is_some_and(|t| starts_noun_phrase(t) || t.can(|r| matches!(r, Reading::Link)));
             let attribute = token.can(|r| *r == Reading::Attribute);
             let noun = token.can(|r| *r == Reading::Noun);
             if attribute && (!noun || next_continues) {
@@ -796,18 +795,13 @@ impl<'a> Parser<'a> {
         }
         match pronoun.as_str() {
             "me" | "here" => {
-                if self.peek(0).is_some_and(|t| {
-                    t.can(|r| matches!(r, Reading::Pronoun(p) if p == "here"))
-                }) {
+                if self
+                    .peek(0)
+                    .is_some_and(|t| t.can(|r| matches!(r, Reading::Pronoun(p) if p == "here")))
+                {
                     self.at += 1;
                 }
-                Ok((
-                    Target::Here,
-                    set(Kind::Place),
-                    None,
-                    false,
-                    pronoun == "me",
-                ))
+                Ok((Target::Here, set(Kind::Place), None, false, pronoun == "me"))
             }
             "there" => match self.last_place_now() {
                 Some((target, kinds)) => Ok((target, kinds, post, false, false)),
@@ -838,7 +832,12 @@ impl<'a> Parser<'a> {
             .phrases
             .iter()
             .rev()
-            .chain(self.clauses.iter().rev().flat_map(|c| c.phrases.iter().rev()))
+            .chain(
+                self.clauses
+                    .iter()
+                    .rev()
+                    .flat_map(|c| c.phrases.iter().rev()),
+            )
             .find_map(|p| match &p.target {
                 Target::Thing(name) if p.kinds.contains(object) => {
                     Some((name.clone(), p.kinds.clone()))
@@ -854,7 +853,12 @@ impl<'a> Parser<'a> {
             .phrases
             .iter()
             .rev()
-            .chain(self.clauses.iter().rev().flat_map(|c| c.phrases.iter().rev()))
+            .chain(
+                self.clauses
+                    .iter()
+                    .rev()
+                    .flat_map(|c| c.phrases.iter().rev()),
+            )
             .find(|p| !p.kinds.contains(object) && !p.person)
             .map(|p| (p.target.clone(), p.kinds.clone()))
     }
@@ -993,11 +997,7 @@ impl<'a> Parser<'a> {
             self.complete(&mut filled)?;
             self.restrict(&filled, room.as_deref());
             let goal = self.goal(&filled)?;
-            let goes_home = goal
-                .condition
-                .placeholders()
-                .iter()
-                .any(|p| p == HERE);
+            let goes_home = goal.condition.placeholders().iter().any(|p| p == HERE);
             goals.push(goal);
             let next_inherits = clauses
                 .get(i + 1)
@@ -1260,7 +1260,10 @@ struct Filled<'a> {
 
 impl Filled<'_> {
     fn needs<'b>(&'b self, slot: &'b str) -> impl Iterator<Item = &'b Vec<String>> {
-        self.verb.goals.iter().filter_map(move |g| g.needs.get(slot))
+        self.verb
+            .goals
+            .iter()
+            .filter_map(move |g| g.needs.get(slot))
     }
 
     /// Whether no goal forbids these kinds in the slot.

@@ -155,9 +155,7 @@ fn atoms(text: &str) -> Vec<Atom> {
                 separator: false,
             });
         } else if c.is_ascii_digit()
-            || (c == '.'
-                && class == Some(Class::Digit)
-                && next.is_some_and(|n| n.is_ascii_digit()))
+            || (c == '.' && class == Some(Class::Digit) && next.is_some_and(|n| n.is_ascii_digit()))
         {
             if class != Some(Class::Digit) {
                 flush(&mut run, &mut out);
@@ -177,7 +175,21 @@ fn atoms(text: &str) -> Vec<Atom> {
             class = None;
             let separator = matches!(
                 c,
-                ',' | '.' | ';' | '!' | '?' | ':' | '\n' | '，' | '。' | '；' | '！' | '？' | '、' | '：' | '&' | '+'
+                ',' | '.'
+                    | ';'
+                    | '!'
+                    | '?'
+                    | ':'
+                    | '\n'
+                    | '，'
+                    | '。'
+                    | '；'
+                    | '！'
+                    | '？'
+                    | '、'
+                    | '：'
+                    | '&'
+                    | '+'
             );
             // Hyphens, underscores, quotes and brackets only part words; other signs are words that
             // nobody knows.
@@ -185,7 +197,26 @@ fn atoms(text: &str) -> Vec<Atom> {
                 || c.is_control()
                 || matches!(
                     c,
-                    '-' | '_' | '"' | '\'' | '(' | ')' | '“' | '”' | '《' | '》' | '「' | '」' | '[' | ']' | '~' | '～' | '–' | '—' | '…' | '\u{FEFF}' | '\u{200B}'
+                    '-' | '_'
+                        | '"'
+                        | '\''
+                        | '('
+                        | ')'
+                        | '“'
+                        | '”'
+                        | '《'
+                        | '》'
+                        | '「'
+                        | '」'
+                        | '['
+                        | ']'
+                        | '~'
+                        | '～'
+                        | '–'
+                        | '—'
+                        | '…'
+                        | '\u{FEFF}'
+                        | '\u{200B}'
                 );
             if separator {
                 out.push(Atom {
@@ -324,8 +355,12 @@ impl Lexicon {
             .flat_map(|n| n.en.iter().map(move |e| (normalise(e), n)))
             .collect();
         for noun in &tables.nouns.nouns {
-            let names: BTreeSet<String> =
-                noun.en.iter().chain(&noun.zh).map(|n| normalise(n)).collect();
+            let names: BTreeSet<String> = noun
+                .en
+                .iter()
+                .chain(&noun.zh)
+                .map(|n| normalise(n))
+                .collect();
             let wider: BTreeSet<String> = noun
                 .wider
                 .iter()
@@ -347,7 +382,11 @@ impl Lexicon {
                     meaning.canonical = canonical.clone();
                 }
                 meaning.names.extend(names.iter().cloned());
-                meaning.wider.extend(wider.iter().cloned());
+                if noun.generic {
+                    meaning.names.extend(wider.iter().cloned());
+                } else {
+                    meaning.wider.extend(wider.iter().cloned());
+                }
                 meaning.kinds.extend(noun.kinds.iter().cloned());
             }
         }

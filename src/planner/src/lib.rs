@@ -11,6 +11,8 @@
 //! | [`grammar`] | from an instruction to goals |
 //! | [`goal`] | goals over described things, and finding what a description means |
 //! | [`messages`] | what is said to people |
+//! | [`regression`] | the search for a plan over what skills declare |
+//! | [`symbolic`] | the symbolic planner |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -20,7 +22,10 @@ pub mod lexicon;
 pub mod messages;
 pub mod phrase_table;
 pub mod planner;
+pub mod regression;
+pub mod symbolic;
 
 pub use planner::{
     Answer, Language, PlannedStep, Planner, PlannerError, PlanningContext, Program, TaskInput, Turn,
 };
+pub use symbolic::SymbolicPlanner;

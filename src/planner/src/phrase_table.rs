@@ -175,6 +175,9 @@ pub struct Noun {
     /// English names of other entries that it also covers.
     #[serde(default)]
     pub wider: Vec<String>,
+    /// A name for all of `wider` and nothing of its own, such as fruit.
+    #[serde(default)]
+    pub generic: bool,
 }
 
 /// Nouns and attributes.
@@ -226,7 +229,9 @@ pub struct Tables {
 #[derive(Debug, Error)]
 pub enum TableError {
     /// It is not of the expected form.
-    #[error("the table of {which} can't be read: {reason}; compare it with the one that is shipped")]
+    #[error(
+        "the table of {which} can't be read: {reason}; compare it with the one that is shipped"
+    )]
     Form {
         /// Which table.
         which: &'static str,

@@ -28,7 +28,10 @@ fn every_phrase_means_what_the_table_says() {
             Ok(u) => {
                 let got: Vec<String> = u.goals.iter().map(|g| g.sketch(&u.things)).collect();
                 if got != case.goals {
-                    wrong.push(format!("{}\n  got  {got:?}\n  want {:?}", case.say, case.goals));
+                    wrong.push(format!(
+                        "{}\n  got  {got:?}\n  want {:?}",
+                        case.say, case.goals
+                    ));
                 }
             }
             Err(e) => {
@@ -45,6 +48,12 @@ fn every_phrase_means_what_the_table_says() {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} wrong:\n{}",
+        wrong.len(),
+        cases.len(),
+        wrong.join("\n")
+    );
     assert!(cases.len() >= 60, "{} phrases", cases.len());
 }

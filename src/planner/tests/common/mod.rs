@@ -1,5 +1,7 @@
 //! A home for tests: three rooms in a row, furniture, a few objects.
-#![allow(dead_code)]
+#![allow(dead_code)] // Each test file uses a part of it.
+
+pub mod world;
 
 use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::scene::{Kind, Relation, RelationKind, SceneObject, SceneSnapshot, Source};
@@ -68,14 +70,35 @@ pub fn home() -> SceneSnapshot {
     let objects = vec![
         object("apple_1", "apple", "red", 2.0, 3.3),
         furniture("basket_1", Kind::Container, "basket", &["篮子"], 9.0, 0.5),
-        furniture("counter_1", Kind::Surface, "counter", &["kitchen counter", "台面"], 5.0, 3.5),
-        furniture("coffee_table_1", Kind::Surface, "coffee_table", &["茶几"], 2.0, 3.5),
+        furniture(
+            "counter_1",
+            Kind::Surface,
+            "counter",
+            &["kitchen counter", "台面"],
+            5.0,
+            3.5,
+        ),
+        furniture(
+            "coffee_table_1",
+            Kind::Surface,
+            "coffee_table",
+            &["茶几"],
+            2.0,
+            3.5,
+        ),
         furniture("desk_1", Kind::Surface, "desk", &["书桌"], 10.0, 3.5),
         room("bedroom", &["bedroom", "卧室"], 8.0),
         room("kitchen", &["kitchen", "厨房"], 4.0),
         room("living_room", &["living room", "客厅"], 0.0),
         robot,
-        furniture("table_1", Kind::Surface, "table", &["dining table", "餐桌"], 7.0, 0.5),
+        furniture(
+            "table_1",
+            Kind::Surface,
+            "table",
+            &["dining table", "餐桌"],
+            7.0,
+            0.5,
+        ),
         node("start", Kind::Place, "place", &[], 1.0, 1.0),
     ];
     let mut scene = SceneSnapshot {
