@@ -26,6 +26,10 @@ use crate::relations;
 /// is always preferred.
 const UNASSIGNED_EXTRA: f64 = 1.0;
 
+/// Squared Mahalanobis distance from which a match means that the object moved: the 95 % quantile of χ²
+/// with 3 degrees.
+const MOVED_QUANTILE: f64 = 7.81;
+
 /// Bodies nearer than this share of their smaller edge are one body: two can't be in one place.
 const OVERLAP_SHARE: f64 = 0.5;
 
@@ -316,16 +320,20 @@ impl Tracker {
         graph.edit(name, stamp, |o| {
             let mut edit = Edit::Refreshed;
             if !held {
-                let prior = predicted(track, stamp, config);
+                let mut prior = predicted(track, stamp, config);
                 let noise = noise_of(detection, frame.view.as_ref(), config);
-                let sum = prior + noise;
+                let innovation = detection.pose.position.vector() - o.pose.position.vector();
+                // Too far for noise, near enough to be the same: it was moved by about that much, and
+                // what was averaged before no longer counts.
+                if squared_mahalanobis(&innovation, &(prior + noise)) > MOVED_QUANTILE {
+                    prior += Matrix3::identity() * innovation.norm_squared();
+                }
                 // Both are positive definite, so the sum can be inverted; if rounding says otherwise the
                 // detection alone is as good.
-                let gain = match sum.try_inverse() {
+                let gain = match (prior + noise).try_inverse() {
                     Some(inverse) => prior * inverse,
                     None => Matrix3::identity(),
                 };
-                let innovation = detection.pose.position.vector() - o.pose.position.vector();
                 let position: Vector3<f64> = o.pose.position.vector() + gain * innovation;
                 o.pose.position = position.into();
                 o.pose.orientation = detection.pose.orientation;
@@ -790,7 +798,7 @@ fn match_cost(
         return None;
     }
     let sum = predicted(track, stamp, config) + noise_of(detection, view, config);
-    let squared = (offset.transpose() * sum.try_inverse()? * offset)[(0, 0)];
+    let squared = squared_mahalanobis(&offset, &sum);
     // One body's width off is the same body however sure both are.
     let overlap = distance <= OVERLAP_SHARE * smaller_edge(object.size, detection.size);
     let squared = if overlap {
@@ -800,6 +808,13 @@ fn match_cost(
     };
     let penalty = if same { 0.0 } else { UNASSIGNED_EXTRA };
     (squared.is_finite() && squared <= config.gate).then_some(squared + penalty)
+}
+
+/// Infinity for a covariance that can't be inverted.
+fn squared_mahalanobis(offset: &Vector3<f64>, covariance: &Matrix3<f64>) -> f64 {
+    covariance
+        .try_inverse()
+        .map_or(f64::INFINITY, |inverse| offset.dot(&(inverse * offset)))
 }
 
 fn raised(confidence: f64, score: f64, config: &SceneConfig) -> f64 {

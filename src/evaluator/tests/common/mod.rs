@@ -85,8 +85,10 @@ pub fn cup_binding() -> TargetBinding {
 }
 
 pub fn cup(position: Vec3) -> Detection {
-    let mut pose = Pose::default();
-    pose.position = position;
+    let pose = Pose {
+        position,
+        ..Pose::default()
+    };
     Detection {
         id: "0".into(),
         class_name: "cup".into(),
@@ -173,8 +175,10 @@ impl Fixture {
     }
 
     pub fn tool(&mut self, seconds: f64, position: Vec3) {
-        let mut pose = Pose::default();
-        pose.position = position;
+        let pose = Pose {
+            position,
+            ..Pose::default()
+        };
         let sample = PoseSample {
             stamp: at(seconds),
             pose,
