@@ -93,10 +93,12 @@ impl TryFrom<RawRoom> for Room {
         let polygon = match (raw.rect, raw.polygon) {
             (Some([x0, y0, x1, y1]), None) => vec![[x0, y0], [x1, y0], [x1, y1], [x0, y1]],
             (None, Some(polygon)) => polygon,
-            _ => return Err(format!(
+            _ => {
+                return Err(format!(
                 "room '{}' needs either rect: [min_x, min_y, max_x, max_y] or polygon: [[x, y], …]",
                 raw.id
-            )),
+            ))
+            }
         };
         Ok(Room {
             id: raw.id,

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::semantic_map::SemanticMapError;
+use eh_contract::semantic_map::SemanticMapError;
 
 /// Why a world file or a call was refused. Nothing moves after a refusal.
 #[derive(Debug, Clone, PartialEq, Error)]

@@ -18,10 +18,10 @@ use crate::lidar::Lidar;
 use crate::localization::Localization;
 use crate::navigator::Navigator;
 use crate::random::{SeededRandom, Stream};
-use crate::semantic_map::SemanticMap;
 use crate::sim_event::SimEvent;
 use crate::world::World;
 use crate::world_file::WorldFile;
+use eh_contract::semantic_map::SemanticMap;
 
 mod arm;
 mod base;

@@ -6,8 +6,8 @@ use nalgebra::{Isometry3, Point3, Translation3, UnitQuaternion, Vector3};
 
 use crate::error::SimError;
 use crate::geometry::{yaw_of, UprightBox};
-use crate::semantic_map::SemanticMap;
 use crate::world_file::{ObjectSpec, WorldFile};
+use eh_contract::semantic_map::SemanticMap;
 
 /// Height of walls and doors, metres: higher than any sensor of the robot.
 pub const WALL_HEIGHT: f64 = 2.5;

@@ -6,7 +6,9 @@ use serde::Deserialize;
 
 use crate::error::SimError;
 use crate::fault::FaultSpec;
-use crate::semantic_map::{Door, Furniture, Names, Room, SemanticMap, MAX_COORDINATE};
+use eh_contract::semantic_map::{
+    Door, Furniture, NamedPlace, Names, Room, SemanticMap, MAX_COORDINATE,
+};
 
 /// A straight wall.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -242,6 +244,8 @@ struct RawWorld {
     #[serde(default)]
     furniture: Vec<Furniture>,
     #[serde(default)]
+    places: Vec<NamedPlace>,
+    #[serde(default)]
     objects: Vec<ObjectSpec>,
     #[serde(default)]
     robot: RobotSpec,
@@ -265,7 +269,8 @@ impl WorldFile {
     pub fn from_yaml(text: &str) -> Result<Self, SimError> {
         let raw: RawWorld =
             serde_yaml_ng::from_str(text).map_err(|e| SimError::Syntax(e.to_string()))?;
-        let map = SemanticMap::new(raw.name, raw.rooms, raw.doors, raw.furniture)?;
+        let map = SemanticMap::new(raw.name, raw.rooms, raw.doors, raw.furniture)?
+            .with_places(raw.places)?;
         let world = Self {
             map,
             walls: raw.walls,
