@@ -10,6 +10,7 @@
 //! | [`journal`] | the executor's commands, foreign goals and events |
 //! | [`lease`] | tokens of the control lease |
 //! | [`ledger`] | in it: commands, states, UUIDs of goals |
+//! | [`scene`] | objects, relations and counters of each map |
 //! | [`session`] | in it: tasks and their session logs |
 //! | [`error`] | why a file can't be used and what to do |
 #![forbid(unsafe_code)]
@@ -21,9 +22,11 @@ pub mod harness;
 pub mod journal;
 pub mod lease;
 pub mod ledger;
+pub mod scene;
 pub mod session;
 
 pub use db::{Access, Database, Schema};
 pub use error::StoreError;
 pub use harness::HarnessStore;
 pub use journal::ExecutorJournal;
+pub use scene::SceneStore;
