@@ -1,0 +1,132 @@
+//! The thread that owns the simulation, and how others reach it.
+
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use eh_ros_edge::Shutdown;
+use eh_sim::SimError;
+use rclrs::{log_warn, ToLogParams};
+use tokio::sync::oneshot;
+
+use crate::pacer::Pacer;
+use crate::simulation::Simulation;
+
+type Request = Box<dyn FnOnce(&mut Simulation) + Send>;
+
+/// Reaches the simulation from other threads. Nothing here blocks.
+#[derive(Clone)]
+pub(crate) struct SimulationHandle {
+    requests: Sender<Request>,
+}
+
+impl SimulationHandle {
+    /// Has something done, as soon as possible, in the order of the calls.
+    pub(crate) fn tell(&self, request: impl FnOnce(&mut Simulation) + Send + 'static) {
+        // After the simulation's end nothing is left to be done.
+        let _ = self.requests.send(Box::new(request));
+    }
+
+    /// Has something done and waits for what it returns; none when the simulation has ended.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut Simulation) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = oneshot::channel();
+        self.tell(move |simulation| {
+            let _ = sender.send(request(simulation));
+        });
+        receiver.await.ok()
+    }
+}
+
+/// The running thread.
+pub(crate) struct SimulationThread {
+    handle: SimulationHandle,
+    thread: JoinHandle<Result<(), SimError>>,
+}
+
+impl SimulationThread {
+    /// Starts the simulation. When its thread ends for whatever reason, the shutdown is asked for.
+    ///
+    /// # Errors
+    /// If the operating system refuses a thread.
+    pub(crate) fn start(
+        simulation: Simulation,
+        step: Duration,
+        pacer: Pacer,
+        shutdown: &Shutdown,
+    ) -> std::io::Result<Self> {
+        let (requests, receiver) = channel();
+        let end = RequestOnDrop(shutdown.clone());
+        let thread = std::thread::Builder::new()
+            .name("simulation".into())
+            .spawn(move || {
+                let _end = end;
+                run(simulation, step, pacer, &receiver)
+            })?;
+        Ok(Self {
+            handle: SimulationHandle { requests },
+            thread,
+        })
+    }
+
+    /// Reaches the simulation.
+    pub(crate) fn handle(&self) -> &SimulationHandle {
+        &self.handle
+    }
+
+    /// Stops the simulation and waits for its end.
+    ///
+    /// # Errors
+    /// Why it had ended by itself.
+    pub(crate) fn stop(self) -> Result<(), String> {
+        self.handle.tell(Simulation::stop);
+        match self.thread.join() {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("its thread panicked".into()),
+        }
+    }
+}
+
+struct RequestOnDrop(Shutdown);
+
+impl Drop for RequestOnDrop {
+    fn drop(&mut self) {
+        self.0.request();
+    }
+}
+
+fn run(
+    mut simulation: Simulation,
+    step: Duration,
+    mut pacer: Pacer,
+    requests: &Receiver<Request>,
+) -> Result<(), SimError> {
+    let start = Instant::now();
+    while !simulation.stopped {
+        let (steps, left_out) = pacer.take(start.elapsed());
+        if !left_out.is_zero() {
+            log_warn!(
+                simulation.node.logger().throttle(Duration::from_secs(10)),
+                "the simulation can't follow: {:.2} s left out; use a faster machine, fewer \
+                 scan beams or lower rates",
+                left_out.as_secs_f64()
+            );
+        }
+        for _ in 0..steps {
+            simulation.step(step)?;
+            // A command must not wait until all that was missed is made up for.
+            while let Ok(request) = requests.try_recv() {
+                request(&mut simulation);
+            }
+        }
+        match requests.recv_timeout(pacer.wait(start.elapsed())) {
+            Ok(request) => request(&mut simulation),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+    Ok(())
+}
