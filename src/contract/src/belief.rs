@@ -12,17 +12,17 @@ use crate::scene::{Kind, RelationKind, SceneObject, SceneSnapshot};
 use crate::time::Stamp;
 use crate::verdict::Truth;
 
-/// Largest distance [m] from a place that counts as being there: what a navigation goal's usual
+/// Largest distance \[m\] from a place that counts as being there: what a navigation goal's usual
 /// tolerance (0.25 m) leaves, and a margin for localisation.
 pub const PLACE_TOLERANCE: f64 = 0.35;
 
-/// Largest gap [m] on the floor that counts as near a box: an arm's length.
+/// Largest gap \[m\] on the floor that counts as near a box: an arm's length.
 pub const NEAR_DISTANCE: f64 = 0.9;
 
-/// Oldest detection [s] that counts as visible.
+/// Oldest detection \[s\] that counts as visible.
 pub const VISIBLE_AGE: f64 = 10.0;
 
-/// How far a sight may lie in the future [s] before the clock is taken as set back; covers stamps of
+/// How far a sight may lie in the future \[s\] before the clock is taken as set back; covers stamps of
 /// sensors that run ahead of `now` by a cycle.
 pub const CLOCK_TOLERANCE: f64 = 1.0;
 
@@ -35,7 +35,7 @@ pub const STATE_ARM: &str = "arm";
 /// Key of a door's or container's state: `true` or `false`.
 pub const STATE_OPEN: &str = "open";
 
-/// Key of the state of surfaces, rooms and the like: when the camera last covered it [ns of ROS time].
+/// Key of the state of surfaces, rooms and the like: when the camera last covered it \[ns of ROS time\].
 pub const STATE_SEEN_AT: &str = "seen_at";
 
 /// A truth and what it rests on.

@@ -8,20 +8,20 @@ use crate::geometry::{Pose, Vec3};
 /// The centre, half lengths and yaw of a box seen from above.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Footprint {
-    /// Centre x [m].
+    /// Centre x \[m\].
     pub x: f64,
-    /// Centre y [m].
+    /// Centre y \[m\].
     pub y: f64,
-    /// Half the edge along the box's own x [m].
+    /// Half the edge along the box's own x \[m\].
     pub half_x: f64,
-    /// Half the edge along the box's own y [m].
+    /// Half the edge along the box's own y \[m\].
     pub half_y: f64,
-    /// Rotation about z [rad].
+    /// Rotation about z \[rad\].
     pub yaw: f64,
 }
 
 impl Footprint {
-    /// The footprint of a box with this centre pose and these edge lengths [m]. Roll and pitch are taken
+    /// The footprint of a box with this centre pose and these edge lengths \[m\]. Roll and pitch are taken
     /// as zero; a negative or unknown (zero) length counts as a point.
     pub fn new(pose: &Pose, size: Vec3) -> Self {
         let half = |edge: f64| {
@@ -40,7 +40,7 @@ impl Footprint {
         }
     }
 
-    /// Distance [m] from a point to the rectangle; zero inside, infinity for input that is not finite.
+    /// Distance \[m\] from a point to the rectangle; zero inside, infinity for input that is not finite.
     pub fn distance(&self, x: f64, y: f64) -> f64 {
         let (dx, dy) = (x - self.x, y - self.y);
         let (sin, cos) = self.yaw.sin_cos();
@@ -54,7 +54,7 @@ impl Footprint {
         along.max(0.0).hypot(across.max(0.0))
     }
 
-    /// The four corners [m], counter-clockwise, z = 0.
+    /// The four corners \[m\], counter-clockwise, z = 0.
     pub fn corners(&self) -> [Vec3; 4] {
         let (sin, cos) = self.yaw.sin_cos();
         [(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0), (1.0, -1.0)].map(|(sx, sy)| {
@@ -63,7 +63,7 @@ impl Footprint {
         })
     }
 
-    /// Gap [m] between two rectangles; zero when they touch or overlap.
+    /// Gap \[m\] between two rectangles; zero when they touch or overlap.
     pub fn gap(&self, other: &Footprint) -> f64 {
         if self.distance(other.x, other.y) == 0.0 || other.distance(self.x, self.y) == 0.0 {
             return 0.0;
@@ -124,7 +124,7 @@ pub fn inside_outline(x: f64, y: f64, outline: &[Vec3]) -> bool {
         == 1
 }
 
-/// Distance [m] from a point to the nearest edge of a closed outline, inside or outside; infinity for an
+/// Distance \[m\] from a point to the nearest edge of a closed outline, inside or outside; infinity for an
 /// outline without corners or input that is not finite.
 pub fn distance_to_outline(x: f64, y: f64, outline: &[Vec3]) -> f64 {
     edges(outline)

@@ -292,7 +292,7 @@ pub fn is_at(scene: &SceneSnapshot, object: &str, place: &str) -> bool {
     }
 }
 
-/// Largest gap on the floor [m] at which one thing is beside another.
+/// Largest gap on the floor \[m\] at which one thing is beside another.
 pub const BESIDE: f64 = 1.0;
 
 fn is_beside(scene: &SceneSnapshot, object: &str, place: &str) -> bool {
@@ -304,7 +304,7 @@ fn is_beside(scene: &SceneSnapshot, object: &str, place: &str) -> bool {
     }
 }
 
-/// Distance on the floor [m] from the robot; infinity where one of the two is not known.
+/// Distance on the floor \[m\] from the robot; infinity where one of the two is not known.
 pub fn distance_from_robot(scene: &SceneSnapshot, robot: &str, object: &str) -> f64 {
     match (scene.get(robot), scene.get(object)) {
         (Some(r), Some(o)) => {
@@ -396,6 +396,8 @@ pub fn resolve(
         keep(&mut fits, &|o| is_at(scene, &o.r#ref, place));
     }
     keep(&mut fits, &|o| o.confidence >= DOUBTFUL);
+    // One glimpse may be a false detection; it does not make an object ambiguous that was seen often.
+    keep(&mut fits, &|o| o.sightings != 1);
     let distance = |o: &SceneObject| distance_from_robot(scene, bindings.robot, &o.r#ref);
     fits.sort_by(|a, b| {
         distance(a)

@@ -19,7 +19,7 @@ use crate::planner::{Language, PlannerError, MAX_INSTRUCTION_LEN};
 /// Most goals of one instruction.
 pub const MAX_GOALS: usize = 32;
 
-/// Longest time that can be said [s]; a longer one is cut by the skill's own schema.
+/// Longest time that can be said \[s\]; a longer one is cut by the skill's own schema.
 const MAX_SECONDS: f64 = 86_400.0;
 
 /// Longest chain of "the … on the … in the …" in one noun phrase.
@@ -182,7 +182,10 @@ fn unknown_words(
         messages.say("did_you_mean", &[("words", &messages.list(&close))])
     };
     let mut known: Vec<String> = Vec::new();
-    for object in scene.live().filter(|o| o.kind != Kind::Robot) {
+    for object in scene
+        .live()
+        .filter(|o| !matches!(o.kind, Kind::Robot | Kind::Place))
+    {
         let name = messages.name(scene, &object.r#ref);
         if known.len() < 12 && !known.contains(&name) {
             known.push(name);
@@ -222,7 +225,18 @@ fn edit_distance(a: &str, b: &str) -> usize {
         }
         row = next;
     }
-    row.last().copied().unwrap_or(0)
+    let distance = row.last().copied().unwrap_or(0);
+    // Two letters in the wrong order are the commonest slip of a key.
+    let sorted = |word: &str| {
+        let mut bytes: Vec<u8> = word.bytes().collect();
+        bytes.sort_unstable();
+        bytes
+    };
+    if distance == 2 && sorted(a) == sorted(b) {
+        1
+    } else {
+        distance
+    }
 }
 
 /// What a noun phrase points at.

@@ -48,7 +48,7 @@ pub enum Reading {
     Filler,
     /// Digits or a number word.
     Number(f64),
-    /// A unit of time [s].
+    /// A unit of time \[s\].
     Unit(f64),
     /// A noun; its key is the token's.
     Noun,
@@ -327,16 +327,19 @@ impl Lexicon {
                 self.add(form, reading.clone());
             }
         }
-        let marked: [(_, fn(String) -> Reading); 3] = [
-            (&p.prepositions, Reading::Preposition),
-            (&p.postpositions, Reading::Postposition),
-            (&p.pronouns, Reading::Pronoun),
-        ];
-        for (table, make) in marked {
-            for (marker, forms) in table {
-                for form in forms.iter() {
-                    self.add(form, make(marker.clone()));
-                }
+        for (marker, forms) in &p.prepositions {
+            for form in forms.iter() {
+                self.add(form, Reading::Preposition(marker.clone()));
+            }
+        }
+        for (marker, forms) in &p.postpositions {
+            for form in forms.iter() {
+                self.add(form, Reading::Postposition(marker.clone()));
+            }
+        }
+        for (pronoun, forms) in &p.pronouns {
+            for form in forms.iter() {
+                self.add(form, Reading::Pronoun(pronoun.clone()));
             }
         }
         for (form, value) in p.numbers.en.iter().chain(&p.numbers.zh) {

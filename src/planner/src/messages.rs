@@ -106,7 +106,7 @@ impl<'a> Messages<'a> {
                 .nouns
                 .nouns
                 .iter()
-                .find(|n| n.en.iter().any(|e| *e == class))
+                .find(|n| n.en.contains(&class))
                 .and_then(|n| n.zh.first())
                 .cloned()
                 .unwrap_or(class),

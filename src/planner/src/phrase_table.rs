@@ -68,7 +68,7 @@ pub struct ImpliedThing {
 pub struct PerformRule {
     /// Skill.
     pub skill: String,
-    /// Its arguments; `$number` is the time that was said [s].
+    /// Its arguments; `$number` is the time that was said \[s\].
     #[serde(default)]
     pub arguments: Map<String, Value>,
 }
@@ -154,7 +154,7 @@ pub struct PhraseTable {
     pub filler: Forms,
     /// Number words.
     pub numbers: Values,
-    /// Units of time [s].
+    /// Units of time \[s\].
     pub units: Values,
     /// What can be said.
     pub examples: Forms,

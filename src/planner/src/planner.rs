@@ -120,7 +120,7 @@ pub struct PlannedStep {
     pub arguments: Map<String, Value>,
     /// Why, one sentence for people.
     pub reason: String,
-    /// Typical time [s], from the descriptor.
+    /// Typical time \[s\], from the descriptor.
     pub nominal_duration: f64,
 }
 

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
-use eh_contract::arguments::ArgumentSchema;
+use eh_contract::arguments::{ArgumentError, ArgumentSchema};
 use eh_contract::belief::{evaluate_predicate, NEAR_DISTANCE};
 use eh_contract::condition::{Condition, GripperState, Near, Predicate, ROBOT};
 use eh_contract::scene::{Kind, RelationKind, SceneSnapshot};
@@ -35,11 +35,14 @@ const MAX_CANDIDATES: usize = 6;
 /// Most alternatives that `any` conditions of one action may give.
 const MAX_ALTERNATIVES: usize = 4;
 
-/// What destroying an earlier goal costs [s]: more than any detour that keeps it.
+/// What destroying an earlier goal costs \[s\]: more than any detour that keeps it.
 const BREAK_COST: f64 = 600.0;
 
-/// What a step costs beyond its time [s], so that of two plans of equal time the shorter one is taken.
+/// What a step costs beyond its time \[s\], so that of two plans of equal time the shorter one is taken.
 const STEP_COST: f64 = 0.5;
+
+/// What it costs \[s\] to do something between seeing and using what was seen: sight ages.
+const AGEING_COST: f64 = 0.1;
 
 /// A fact that has to hold, or not to hold.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,50 +69,20 @@ impl Fact {
 /// A skill with its arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// Index of the skill in the list that was given.
-    pub skill: usize,
+    /// Skill.
+    pub skill: String,
     /// Arguments.
     pub arguments: Map<String, Value>,
     /// The fact that it is there for.
     pub achieves: Fact,
-    /// Typical time [s].
+    /// Typical time \[s\].
     pub duration: f64,
-}
-
-/// The name of a step in memory: skill and arguments, defaults filled in.
-fn step_key(skill: &str, schema: &ArgumentSchema, arguments: &Map<String, Value>) -> String {
-    let given = Value::Object(arguments.clone());
-    let filled = schema.check(&given).map_or(given, Value::Object);
-    format!("{skill} {filled}")
-}
-
-/// The name of a step in memory, by the skill's descriptor.
-pub fn key_of(descriptor: &SkillDescriptor, arguments: &Map<String, Value>) -> String {
-    match ArgumentSchema::new(&descriptor.arguments_schema) {
-        Ok(schema) => step_key(&descriptor.name, &schema, arguments),
-        Err(_) => format!("{} {}", descriptor.name, Value::Object(arguments.clone())),
-    }
-}
-
-/// Whether a skill with these arguments declares that it brings a fact about.
-pub fn adds(
-    descriptor: &SkillDescriptor,
-    arguments: &Map<String, Value>,
-    predicate: &Predicate,
-) -> bool {
-    let wanted = predicate.to_value();
-    let (mut adds, mut removes) = (Vec::new(), Vec::new());
-    for template in &descriptor.effects.add {
-        flatten(template.value(), &mut adds, &mut removes, 0);
-    }
-    adds.iter()
-        .any(|p| unify(&bind(p, arguments), &wanted, false).is_some())
 }
 
 /// What was learned about steps since the goal began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Experience {
-    /// Failures by [`key_of`] the step.
+    /// Failures by [`Skills::key`] of the step.
     pub failures: BTreeMap<String, u32>,
     /// Steps that are not to be tried again.
     pub banned: BTreeSet<String>,
@@ -127,7 +100,7 @@ pub struct Problem<'a> {
     /// ROS time.
     pub now: Stamp,
     /// Skills on offer.
-    pub skills: &'a [SkillDescriptor],
+    pub skills: &'a Skills<'a>,
     /// What was learned.
     pub experience: &'a Experience,
     /// Facts of earlier goals, which a plan should not destroy.
@@ -144,13 +117,66 @@ pub enum Found {
 }
 
 /// A descriptor taken apart.
+#[derive(Debug)]
 struct Schema<'a> {
-    index: usize,
     descriptor: &'a SkillDescriptor,
     arguments: ArgumentSchema,
     refs: BTreeMap<String, Vec<Kind>>,
     adds: Vec<Value>,
     removes: Vec<Value>,
+}
+
+/// Skills on offer, taken apart once for many searches.
+#[derive(Debug)]
+pub struct Skills<'a> {
+    schemas: Vec<Schema<'a>>,
+}
+
+impl<'a> Skills<'a> {
+    /// Takes descriptors apart; one whose schema can't be read is left out.
+    pub fn new(descriptors: &'a [SkillDescriptor]) -> Self {
+        Skills {
+            schemas: descriptors.iter().filter_map(Schema::new).collect(),
+        }
+    }
+
+    fn find(&self, skill: &str) -> Option<&Schema<'a>> {
+        self.schemas.iter().find(|s| s.descriptor.name == skill)
+    }
+
+    /// The descriptor of a skill.
+    pub fn get(&self, skill: &str) -> Option<&'a SkillDescriptor> {
+        self.find(skill).map(|s| s.descriptor)
+    }
+
+    /// The name of a step in memory: skill and arguments, defaults filled in. `None`: no such skill.
+    pub fn key(&self, skill: &str, arguments: &Map<String, Value>) -> Option<String> {
+        self.find(skill).map(|s| s.key(arguments))
+    }
+
+    /// Whether a skill takes these arguments.
+    ///
+    /// # Errors
+    /// [`ArgumentError`] that names the argument, its value and the limit.
+    pub fn check(&self, skill: &str, arguments: &Map<String, Value>) -> Result<(), ArgumentError> {
+        match self.find(skill) {
+            Some(s) => s
+                .arguments
+                .check(&Value::Object(arguments.clone()))
+                .map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a skill with these arguments declares that it brings a predicate about.
+    pub fn adds(&self, skill: &str, arguments: &Map<String, Value>, predicate: &Predicate) -> bool {
+        let wanted = predicate.to_value();
+        self.find(skill).is_some_and(|s| {
+            s.adds
+                .iter()
+                .any(|p| unify(&bind(p, arguments), &wanted, false).is_some())
+        })
+    }
 }
 
 fn flatten(value: &Value, out: &mut Vec<Value>, negated: &mut Vec<Value>, depth: usize) {
@@ -169,7 +195,7 @@ fn flatten(value: &Value, out: &mut Vec<Value>, negated: &mut Vec<Value>, depth:
 }
 
 impl<'a> Schema<'a> {
-    fn new(index: usize, descriptor: &'a SkillDescriptor) -> Option<Self> {
+    fn new(descriptor: &'a SkillDescriptor) -> Option<Self> {
         let arguments = ArgumentSchema::new(&descriptor.arguments_schema).ok()?;
         let refs = arguments
             .refs()
@@ -184,13 +210,18 @@ impl<'a> Schema<'a> {
             flatten(template.value(), &mut removes, &mut adds, 0);
         }
         Some(Schema {
-            index,
             descriptor,
             arguments,
             refs,
             adds,
             removes,
         })
+    }
+
+    fn key(&self, arguments: &Map<String, Value>) -> String {
+        let given = Value::Object(arguments.clone());
+        let filled = self.arguments.check(&given).map_or(given, Value::Object);
+        format!("{} {filled}", self.descriptor.name)
     }
 }
 
@@ -323,7 +354,6 @@ struct Node {
 
 struct Search<'a> {
     problem: Problem<'a>,
-    schemas: Vec<Schema<'a>>,
     believed: BTreeMap<String, bool>,
     held: Vec<String>,
     top: BTreeSet<String>,
@@ -331,12 +361,6 @@ struct Search<'a> {
 
 /// Finds the cheapest plan after which all facts hold.
 pub fn plan(problem: Problem<'_>, goal: &[Fact]) -> Found {
-    let schemas = problem
-        .skills
-        .iter()
-        .enumerate()
-        .filter_map(|(i, d)| Schema::new(i, d))
-        .collect();
     let held = problem
         .scene
         .objects_of(ROBOT, RelationKind::Holds)
@@ -344,7 +368,6 @@ pub fn plan(problem: Problem<'_>, goal: &[Fact]) -> Found {
         .collect();
     let mut search = Search {
         problem,
-        schemas,
         believed: BTreeMap::new(),
         held,
         top: goal.iter().map(Fact::key).collect(),
@@ -454,7 +477,7 @@ impl<'a> Search<'a> {
     fn achievers(&self, fact: &Fact) -> Vec<(usize, Map<String, Value>)> {
         let wanted = fact.predicate.to_value();
         let mut out: Vec<(usize, Map<String, Value>)> = Vec::new();
-        for (i, schema) in self.schemas.iter().enumerate() {
+        for (i, schema) in self.problem.skills.schemas.iter().enumerate() {
             let patterns = if fact.positive {
                 &schema.adds
             } else {
@@ -517,11 +540,11 @@ impl<'a> Search<'a> {
                             .is_some_and(|o| kinds.contains(&o.kind)),
                     }
                 })
-                && !self.problem.experience.banned.contains(&step_key(
-                    &schema.descriptor.name,
-                    &schema.arguments,
-                    arguments,
-                ))
+                && !self
+                    .problem
+                    .experience
+                    .banned
+                    .contains(&schema.key(arguments))
         });
         sets
     }
@@ -557,15 +580,15 @@ impl<'a> Search<'a> {
         let mut tried: BTreeSet<String> = BTreeSet::new();
         for fact in facts {
             for (i, arguments) in self.achievers(fact) {
-                let Some(schema) = self.schemas.get(i) else {
+                let Some(schema) = self.problem.skills.schemas.get(i) else {
                     continue;
                 };
-                let key = step_key(&schema.descriptor.name, &schema.arguments, &arguments);
+                let key = schema.key(&arguments);
                 if !tried.insert(key.clone()) {
                     continue;
                 }
                 let action = Action {
-                    skill: schema.index,
+                    skill: schema.descriptor.name.clone(),
                     arguments: arguments.clone(),
                     achieves: fact.clone(),
                     duration: schema.descriptor.nominal_duration,
@@ -573,7 +596,11 @@ impl<'a> Search<'a> {
                 let Some(rest) = self.regress(schema, &arguments, facts) else {
                     continue;
                 };
-                let price = self.price(schema, &arguments, &key);
+                let ageing = rest
+                    .iter()
+                    .filter(|f| f.positive && matches!(f.predicate, Predicate::Visible(_)))
+                    .count();
+                let price = self.price(schema, &arguments, &key) + ageing as f64 * AGEING_COST;
                 for needs in self.preconditions(schema, &arguments, &key) {
                     let mut set = rest.clone();
                     set.extend(needs);
@@ -733,4 +760,67 @@ fn contradicts(facts: &[Fact]) -> bool {
                 .iter()
                 .any(|g| g.positive && g.predicate == f.predicate)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn bindings(pattern: Value, wanted: Value, removing: bool) -> Option<Value> {
+        unify(&pattern, &wanted, removing).map(Value::Object)
+    }
+
+    #[test]
+    fn an_effect_without_limit_satisfies_any_and_one_with_a_limit_only_wider_ones() {
+        let near = |limit: Value| json!({"near": {"target": "cup_1", "max_distance": limit}});
+        let open = json!({"near": {"target": "$target"}});
+        assert_eq!(
+            bindings(open.clone(), near(json!(0.75)), false),
+            Some(json!({"target": "cup_1"}))
+        );
+        let close = json!({"near": {"target": "$target", "max_distance": 0.8}});
+        assert!(bindings(close.clone(), near(json!(0.75)), false).is_none());
+        assert!(bindings(close, near(json!(0.9)), false).is_some());
+        let at = json!({"at": {"target": "start", "tolerance": 0.2}});
+        assert_eq!(bindings(open, at, false), Some(json!({"target": "start"})));
+    }
+
+    #[test]
+    fn stars_match_only_what_is_removed() {
+        let pattern = json!({"on": {"object": "$object", "support": "*"}});
+        let wanted = json!({"on": {"object": "cup_1", "support": "table_1"}});
+        assert_eq!(
+            bindings(pattern.clone(), wanted.clone(), true),
+            Some(json!({"object": "cup_1"}))
+        );
+        assert!(bindings(pattern, wanted, false).is_none());
+    }
+
+    #[test]
+    fn one_argument_cannot_be_two_things() {
+        let pattern = json!({"on": {"object": "$x", "support": "$x"}});
+        let wanted = json!({"on": {"object": "cup_1", "support": "table_1"}});
+        assert!(bindings(pattern, wanted, false).is_none());
+        let other = json!({"near": {"target": "$t", "subject": "$s"}});
+        assert!(bindings(other, json!({"near": {"target": "cup_1"}}), false).is_none());
+    }
+
+    #[test]
+    fn conditions_become_sets_of_facts() {
+        let c = Condition::from_value(&json!({"all": [
+            {"any": [{"holding": {"object": "a"}}, {"holding": {"object": "b"}}]},
+            {"not": {"gripper": {"state": "open"}}}]}))
+        .unwrap();
+        let sets = alternatives(&c, true);
+        assert_eq!(sets.len(), 2);
+        assert!(sets
+            .iter()
+            .all(|s| s.len() == 2 && s[0].positive && !s[1].positive));
+        // not(a and b) = not a or not b.
+        let c = Condition::from_value(&json!({"not": {"all": [
+            {"holding": {"object": "a"}}, {"holding": {"object": "b"}}]}}))
+        .unwrap();
+        assert_eq!(alternatives(&c, true).len(), 2);
+    }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eh_contract::arguments::ArgumentSchema;
 use eh_contract::belief::{evaluate, evaluate_predicate, NEAR_DISTANCE};
 use eh_contract::command::Proposal;
 use eh_contract::condition::{Condition, Near, Predicate, Visible, ROBOT};
@@ -29,9 +28,7 @@ use crate::phrase_table::{TableError, Tables};
 use crate::planner::{
     PlannedStep, Planner, PlannerError, PlanningContext, Program, TaskInput, Turn,
 };
-use crate::regression::{
-    adds, alternatives, key_of, plan, Action, Experience, Fact, Found, Problem,
-};
+use crate::regression::{alternatives, plan, Action, Experience, Fact, Found, Problem, Skills};
 
 /// Name of this planner in programs.
 pub const NAME: &str = "symbolic";
@@ -49,8 +46,9 @@ const LOST_AFTER: u32 = 2;
 /// How often a person is asked the same.
 const MAX_QUESTIONS: usize = 3;
 
-/// Oldest sight [s] of an object that "find" counts from.
-const ENDLESS: usize = 256;
+/// Most goals reached and objects excluded within one turn; each round does one of the two, so that more
+/// would be a loop.
+const MAX_ROUNDS: usize = 256;
 
 /// The symbolic planner.
 #[derive(Debug)]
@@ -104,6 +102,7 @@ struct Work<'a> {
     context: &'a PlanningContext<'a>,
     messages: Messages<'a>,
     tables: &'a Tables,
+    skills: &'a Skills<'a>,
     experience: Experience,
     plan: Vec<PlannedStep>,
 }
@@ -176,11 +175,13 @@ impl Planner for SymbolicPlanner {
             Ok(memory) => memory,
             Err(e) => return bad(e.to_string()),
         };
+        let skills = Skills::new(context.skills);
         let mut work = Work {
             memory: &mut memory,
             context,
             messages,
             tables: &self.tables,
+            skills: &skills,
             experience: Experience::default(),
             plan: Vec::new(),
         };
@@ -232,7 +233,7 @@ fn why(step: &StepReport) -> String {
 
 impl<'a> Work<'a> {
     fn descriptor(&self, skill: &str) -> Option<&'a SkillDescriptor> {
-        self.context.skills.iter().find(|d| d.name == skill)
+        self.skills.get(skill)
     }
 
     fn fail<T>(&self, code: ErrorCode, message: String) -> Step<T> {
@@ -266,7 +267,7 @@ impl<'a> Work<'a> {
         }
         self.check_places()?;
         // Each round ends the turn, reaches a goal, or excludes an object.
-        for _ in 0..ENDLESS {
+        for _ in 0..MAX_ROUNDS {
             let Some(goal) = self.memory.goals.get(self.memory.goal).cloned() else {
                 return Ok(self.done());
             };
@@ -348,7 +349,7 @@ impl<'a> Work<'a> {
             .iter()
             .map(|s| {
                 let d = self.descriptor(&s.skill)?;
-                Some((key_of(d, &arguments_of(s)), d))
+                Some((self.skills.key(&s.skill, &arguments_of(s))?, d))
             })
             .collect();
         let mut successes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -459,9 +460,7 @@ impl<'a> Work<'a> {
         };
         steps.iter().any(|s| {
             s.command_state == CommandState::Succeeded
-                && self
-                    .descriptor(&s.skill)
-                    .is_some_and(|d| adds(d, &arguments_of(s), &plain))
+                && self.skills.adds(&s.skill, &arguments_of(s), &plain)
         })
     }
 
@@ -484,10 +483,7 @@ impl<'a> Work<'a> {
                 ),
             );
         };
-        let refused = ArgumentSchema::new(&descriptor.arguments_schema)
-            .and_then(|s| s.check(&Value::Object(perform.arguments.clone())))
-            .err();
-        if let Some(error) = refused {
+        if let Err(error) = self.skills.check(&perform.skill, &perform.arguments) {
             return self.fail(
                 ErrorCode::InstructionNotUnderstood,
                 self.messages.say(
@@ -496,11 +492,8 @@ impl<'a> Work<'a> {
                 ),
             );
         }
-        if self
-            .experience
-            .banned
-            .contains(&key_of(descriptor, &perform.arguments))
-        {
+        let key = self.skills.key(&perform.skill, &perform.arguments);
+        if key.is_some_and(|k| self.experience.banned.contains(&k)) {
             return self.attempts_exhausted(&step);
         }
         self.plan = vec![PlannedStep {
@@ -652,7 +645,7 @@ impl<'a> Work<'a> {
             Problem {
                 scene: self.context.snapshot,
                 now: self.context.now,
-                skills: self.context.skills,
+                skills: self.skills,
                 experience: &self.experience,
                 keep,
             },
@@ -664,24 +657,23 @@ impl<'a> Work<'a> {
         actions
             .iter()
             .filter_map(|action| {
-                let descriptor = self.context.skills.get(action.skill)?;
                 let goal = self.say_fact(&action.achieves);
                 let mut reason = self.messages.say("because", &[("goal", &goal)]);
                 if let Some(because) = because {
                     reason = format!("{because}; {reason}");
                 }
-                let key = key_of(descriptor, &action.arguments);
+                let key = self.skills.key(&action.skill, &action.arguments)?;
                 let failed = self.steps().iter().rev().find(|s| {
-                    s.skill == descriptor.name
+                    s.skill == action.skill
                         && s.command_state != CommandState::Succeeded
-                        && key_of(descriptor, &arguments_of(s)) == key
+                        && self.skills.key(&s.skill, &arguments_of(s)).as_ref() == Some(&key)
                 });
                 if let Some(step) = failed {
                     let again = self.messages.say("again", &[("why", &quote(&why(step)))]);
                     reason = format!("{reason}; {again}");
                 }
                 Some(PlannedStep {
-                    skill: descriptor.name.clone(),
+                    skill: action.skill.clone(),
                     arguments: action.arguments.clone(),
                     reason,
                     nominal_duration: action.duration,
@@ -897,9 +889,7 @@ impl<'a> Work<'a> {
         });
         let mut missed = 0;
         for step in self.steps() {
-            let looked = self
-                .descriptor(&step.skill)
-                .is_some_and(|d| adds(d, &arguments_of(step), &sight));
+            let looked = self.skills.adds(&step.skill, &arguments_of(step), &sight);
             match (looked, step.command_state) {
                 (true, CommandState::Failed) => missed += 1,
                 (true, CommandState::Succeeded) => missed = 0,
