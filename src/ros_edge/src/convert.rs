@@ -2,7 +2,10 @@
 //! rotation or out of range is refused with a sentence, so that it ends at the edge.
 
 pub mod command;
+pub mod scene;
 pub mod skill;
+pub mod task;
+pub mod verdict;
 
 use std::time::Duration;
 
