@@ -52,66 +52,113 @@ pub fn from_env(node_name: &str) -> Result<Context, ContextError> {
 /// [`ContextError`] that names the file or the arguments.
 pub fn from_arguments(arguments: Vec<String>, node_name: &str) -> Result<Context, ContextError> {
     let full_name = full_name(&arguments, node_name);
-    let directory = tempfile::tempdir().map_err(|error| ContextError::Temporary {
-        path: std::env::temp_dir(),
-        reason: error.to_string(),
-    })?;
-    let mut handed_on: Vec<String> = Vec::with_capacity(arguments.len());
-    let mut given = arguments.into_iter();
-    while let Some(argument) = given.next() {
-        if argument != "--params-file" {
-            handed_on.push(argument);
-            continue;
-        }
-        let Some(file) = given.next() else {
-            // ROS says what is missing.
-            handed_on.push(argument);
-            break;
-        };
-        let written = directory.path().join(format!("{}.yaml", handed_on.len()));
-        if rewrite(Path::new(&file), &full_name, &written)? {
-            handed_on.push(argument);
-            handed_on.push(written.to_string_lossy().into_owned());
-        }
+    let (mut arguments, parameters) = take_parameters(arguments, &full_name)?;
+    if parameters.is_empty() {
+        return Context::new(arguments, InitOptions::default()).map_err(ContextError::Ros);
     }
-    // The files are read while the context is made and not later.
-    Context::new(handed_on, InitOptions::default()).map_err(ContextError::Ros)
+    let temporary = |path: &Path, reason: String| ContextError::Temporary {
+        path: path.into(),
+        reason,
+    };
+    let directory =
+        tempfile::tempdir().map_err(|error| temporary(&std::env::temp_dir(), error.to_string()))?;
+    let file = directory.path().join("parameters.yaml");
+    let text = document(parameters).map_err(|reason| temporary(&file, reason))?;
+    std::fs::write(&file, text).map_err(|error| temporary(&file, error.to_string()))?;
+    arguments.extend([
+        "--ros-args".into(),
+        "--params-file".into(),
+        file.to_string_lossy().into_owned(),
+        "--".into(),
+    ]);
+    // The file is read while the context is made and not later.
+    Context::new(arguments, InitOptions::default()).map_err(ContextError::Ros)
 }
 
-/// Returns whether the file has anything for the node.
-fn rewrite(file: &Path, full_name: &str, written: &Path) -> Result<bool, ContextError> {
+/// Takes parameter files and single parameters out of the arguments; what comes later wins.
+///
+/// Single ones have to come along: rcl keeps a value of each type when a later one has another type than
+/// an earlier one, and rclrs then takes the wrong one.
+fn take_parameters(
+    arguments: Vec<String>,
+    full_name: &str,
+) -> Result<(Vec<String>, Mapping), ContextError> {
+    let mut parameters = Mapping::new();
+    let mut others = Vec::with_capacity(arguments.len());
+    let mut for_ros = false;
+    let mut given = arguments.into_iter().peekable();
+    while let Some(argument) = given.next() {
+        match argument.as_str() {
+            "--ros-args" => for_ros = true,
+            "--" => for_ros = false,
+            _ => {}
+        }
+        let takes_value = for_ros
+            && given.peek().is_some()
+            && matches!(argument.as_str(), "--params-file" | "-p" | "--param");
+        if !takes_value {
+            others.push(argument);
+            continue;
+        }
+        let value = given.next().unwrap_or_default();
+        if argument == "--params-file" {
+            read_file(Path::new(&value), full_name, &mut parameters)?;
+        } else if !take_rule(&value, full_name, &mut parameters) {
+            // ROS says what is wrong with it.
+            others.extend([argument, value]);
+        }
+    }
+    Ok((others, parameters))
+}
+
+/// Takes `name:=value` or `node:name:=value`. Returns false when it is neither.
+fn take_rule(rule: &str, full_name: &str, parameters: &mut Mapping) -> bool {
+    let Some((name, value)) = rule.split_once(":=") else {
+        return false;
+    };
+    let (node, name) = name.rsplit_once(':').unwrap_or(("/**", name));
+    let Ok(value) = serde_yaml_ng::from_str::<Value>(value) else {
+        return false;
+    };
+    if name.is_empty() || node.is_empty() {
+        return false;
+    }
+    if matches(node, full_name) {
+        let value = if value.is_null() { "".into() } else { value };
+        let nested = name.rsplit('.').fold(value, |inner, key| {
+            Value::Mapping(Mapping::from_iter([(key.into(), inner)]))
+        });
+        if let Value::Mapping(nested) = nested {
+            merge(&nested, parameters);
+        }
+    }
+    true
+}
+
+fn read_file(file: &Path, full_name: &str, parameters: &mut Mapping) -> Result<(), ContextError> {
     let unreadable = |reason: String| ContextError::ParameterFile {
         path: file.into(),
         reason,
     };
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let Some(text) = sections_for(&text, full_name).map_err(unreadable)? else {
-        return Ok(false);
-    };
-    std::fs::write(written, text).map_err(|error| ContextError::Temporary {
-        path: written.into(),
-        reason: error.to_string(),
-    })?;
-    Ok(true)
+    take_sections(&text, full_name, parameters).map_err(unreadable)
 }
 
-/// The parameters of a file that concern a node, as one section `/**`; `None`: there are none.
-fn sections_for(text: &str, full_name: &str) -> Result<Option<String>, String> {
+/// Takes the parameters of a file that concern a node.
+fn take_sections(text: &str, full_name: &str, parameters: &mut Mapping) -> Result<(), String> {
     let document: Value = serde_yaml_ng::from_str(text).map_err(|error| error.to_string())?;
-    let mut taken = Mapping::new();
     match document {
-        Value::Null => {}
-        Value::Mapping(sections) => collect(&sections, "", full_name, &mut taken)?,
-        _ => return Err("it has to begin with names of nodes".into()),
+        Value::Null => Ok(()),
+        Value::Mapping(sections) => collect(&sections, "", full_name, parameters),
+        _ => Err("it has to begin with names of nodes".into()),
     }
-    if taken.is_empty() {
-        return Ok(None);
-    }
-    let section = Mapping::from_iter([("ros__parameters".into(), Value::Mapping(taken))]);
+}
+
+/// A parameter file with one section `/**`.
+fn document(parameters: Mapping) -> Result<String, String> {
+    let section = Mapping::from_iter([("ros__parameters".into(), Value::Mapping(parameters))]);
     let whole = Mapping::from_iter([("/**".into(), Value::Mapping(section))]);
-    serde_yaml_ng::to_string(&whole)
-        .map(Some)
-        .map_err(|error| error.to_string())
+    serde_yaml_ng::to_string(&whole).map_err(|error| error.to_string())
 }
 
 /// Goes through sections; namespaces may be written as sections of sections.
@@ -214,10 +261,10 @@ mod tests {
         assert_eq!(full_name(&[], "node"), "/node");
     }
 
-    fn parameters(text: &str, name: &str) -> Value {
-        let text = sections_for(text, name).unwrap().unwrap();
-        let value: Value = serde_yaml_ng::from_str(&text).unwrap();
-        value["/**"]["ros__parameters"].clone()
+    fn parameters(text: &str, name: &str) -> Mapping {
+        let mut taken = Mapping::new();
+        take_sections(text, name, &mut taken).unwrap();
+        taken
     }
 
     #[test]
@@ -232,15 +279,15 @@ robot: {node: {ros__parameters: {e: 4}}}
         assert_eq!(taken["a"], 2);
         assert_eq!(taken["b"]["c"], 2);
         assert_eq!(taken["b"]["d"], 1);
-        assert!(taken.get("e").is_none());
+        assert!(!taken.contains_key("e"));
         assert_eq!(parameters(text, "/robot/node")["e"], 4);
-        assert!(parameters(text, "/other").get("b").is_some());
+        assert!(parameters(text, "/other").contains_key("b"));
     }
 
     #[test]
     fn files_without_anything_for_the_node_are_no_error() {
         for text in ["", "# nothing\n", "other: {ros__parameters: {a: 1}}"] {
-            assert_eq!(sections_for(text, "/node"), Ok(None));
+            assert!(parameters(text, "/node").is_empty());
         }
     }
 
@@ -254,7 +301,97 @@ robot: {node: {ros__parameters: {e: 4}}}
             "a: {ros__parameters: 1}",
             ":\n :",
         ] {
-            assert!(sections_for(text, "/node").is_err(), "{text}");
+            assert!(
+                take_sections(text, "/node", &mut Mapping::new()).is_err(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn single_parameters_are_taken_out_and_win_when_they_come_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("p.yaml");
+        std::fs::write(&file, "node: {ros__parameters: {a: 1.5, b: {c: 1}, d: x}}").unwrap();
+        let file = file.to_string_lossy();
+        let arguments = [
+            "program",
+            "-p",
+            "mine:=1",
+            "--ros-args",
+            "-p",
+            "d:=y",
+            "--params-file",
+            &file,
+            "-p",
+            "a:=2",
+            "--param",
+            "b.c:=text",
+            "-p",
+            "node:e:=[1, 2]",
+            "-p",
+            "other:f:=1",
+            "-p",
+            "g:=",
+            "-r",
+            "x:=y",
+            "--",
+            "-p",
+            "mine:=2",
+        ]
+        .map(String::from);
+        let (others, taken) = take_parameters(arguments.into(), "/node").unwrap();
+        let left = [
+            "program",
+            "-p",
+            "mine:=1",
+            "--ros-args",
+            "-r",
+            "x:=y",
+            "--",
+            "-p",
+            "mine:=2",
+        ];
+        assert_eq!(others, left);
+        assert_eq!(
+            document(taken).unwrap(),
+            "/**:\n  ros__parameters:\n    d: x\n    a: 2\n    b:\n      c: text\n    e:\n    - 1\n    - 2\n    g: ''\n"
+        );
+    }
+
+    #[test]
+    fn rules_that_are_none_are_left_to_ros() {
+        for rule in ["a", ":=1", ":a:=1", "a:=[1"] {
+            assert!(!take_rule(rule, "/node", &mut Mapping::new()), "{rule}");
+        }
+    }
+
+    #[test]
+    fn types_survive_being_handed_on() {
+        // An unquoted yes is a text in YAML 1.2 and true for ROS: it has to stay unquoted.
+        let mut taken = Mapping::new();
+        for rule in [
+            "a:=1.0",
+            "b:='1'",
+            "c:=true",
+            "d:='true'",
+            "e:=.nan",
+            "f:=yes",
+            "g:=-3",
+        ] {
+            assert!(take_rule(rule, "/node", &mut taken));
+        }
+        let text = document(taken.clone()).unwrap();
+        for line in [
+            "a: 1.0",
+            "b: '1'",
+            "c: true",
+            "d: 'true'",
+            "e: .nan",
+            "f: yes",
+            "g: -3",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
         }
     }
 
