@@ -266,6 +266,8 @@ struct Phrase {
 #[derive(Clone, Debug, Default)]
 struct Clause {
     verb: Option<(String, String)>,
+    /// Other verbs that the same word can be.
+    others: Vec<String>,
     verb_at: Option<usize>,
     fallback: Option<(String, String)>,
     phrases: Vec<Phrase>,
@@ -498,12 +500,13 @@ impl<'a> Parser<'a> {
     }
 
     fn take_verb(&mut self, token: &Token) {
-        let name = token.readings.iter().find_map(|r| match r {
+        let mut names = token.readings.iter().filter_map(|r| match r {
             Reading::Verb { name, alone: false } => Some(name.clone()),
             _ => None,
         });
-        if let Some(name) = name {
+        if let Some(name) = names.next() {
             self.clause.verb = Some((name, token.text.clone()));
+            self.clause.others = names.collect();
             self.clause.verb_at = Some(self.at);
         }
         self.at += 1;
@@ -923,13 +926,34 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// The verb of a clause; of several that its word can be (move), the one that takes an object where an
+    /// object is named, else the one that takes none.
+    fn verb_of(&self, clause: &Clause) -> Option<(String, String)> {
+        let (first, said) = clause.verb.clone()?;
+        if clause.others.is_empty() {
+            return Some((first, said));
+        }
+        let named = clause.phrases.iter().any(|p| {
+            p.kinds.contains(Kind::Object.name())
+                && p.markers.iter().any(|m| m == "bare" || m == "object")
+        });
+        let fitting = std::iter::once(&first).chain(&clause.others).find(|name| {
+            self.tables
+                .phrases
+                .verbs
+                .get(*name)
+                .is_some_and(|v| v.slots.contains_key("object") == named)
+        });
+        Some((fitting.cloned().unwrap_or(first), said))
+    }
+
     fn goals(&mut self) -> Result<Vec<Goal>, PlannerError> {
         let clauses = std::mem::take(&mut self.clauses);
         let mut goals = Vec::new();
         let mut before: Option<Filled<'a>> = None;
         let mut room: Option<String> = None;
         for (i, clause) in clauses.iter().enumerate() {
-            let own = clause.verb.clone().or_else(|| clause.fallback.clone());
+            let own = self.verb_of(clause).or_else(|| clause.fallback.clone());
             let text = || {
                 clause
                     .phrases
@@ -1037,7 +1061,7 @@ impl<'a> Parser<'a> {
             }
             before = Some(filled);
         }
-        Ok(goals)
+        Ok(without_detours(goals))
     }
 
     fn fill(&mut self, filled: &mut Filled<'a>, phrase: &Phrase) -> Result<(), PlannerError> {
@@ -1260,6 +1284,31 @@ impl<'a> Parser<'a> {
             perform: None,
         })
     }
+}
+
+/// "take the cup and put it on the table": what goes on to another place is not brought here first.
+fn without_detours(mut goals: Vec<Goal>) -> Vec<Goal> {
+    let here = serde_json::json!({"near": {"target": format!("${HERE}")}});
+    for i in 1..goals.len() {
+        let (before, after) = goals.split_at_mut(i);
+        let (Some(goal), Some(next)) = (before.last_mut(), after.first()) else {
+            continue;
+        };
+        let Some(Value::Array(parts)) = goal.condition.value().get("all") else {
+            continue;
+        };
+        let rest: Vec<Value> = parts.iter().filter(|p| **p != here).cloned().collect();
+        let carried = Template::from_value(Value::Array(rest.clone())).placeholders();
+        let goes_on = next.condition.value().get("on").is_some()
+            || next.condition.value().get("all").is_some();
+        let same = !carried.is_empty() && carried.is_subset(&next.condition.placeholders());
+        if rest.len() < parts.len() && goes_on && same {
+            let mut all = Map::new();
+            all.insert("all".into(), Value::Array(rest));
+            goal.condition = Template::from_value(Value::Object(all));
+        }
+    }
+    goals
 }
 
 /// A clause with its phrases in the verb's slots.
