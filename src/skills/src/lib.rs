@@ -11,6 +11,7 @@
 //! | [`program`] | what a program is, and the program of each skill |
 //! | [`sub_goal`] | what can be asked of navigation, arm, gripper and head, and how it can end |
 //! | [`stand_off`] | where the base stands to reach or see something |
+//! | [`standstill`] | whether what was claimed stands still, measured |
 //! | [`grasp`] | how an object is grasped |
 //! | [`free_spot`] | where something is set down |
 //! | [`native_code`] | from Nav2's, MoveIt's and the drivers' codes to ours |
@@ -29,6 +30,7 @@ mod pick;
 mod place;
 pub mod program;
 pub mod stand_off;
+pub mod standstill;
 mod stow;
 pub mod sub_goal;
 mod wait;

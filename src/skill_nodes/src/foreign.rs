@@ -1,0 +1,350 @@
+//! The foreign actions behind one interface: send under a UUID, ask for the result, cancel, watch.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eh_ros_edge::goal_client::{CancelAnswer, GoalStatus, ResultRequest};
+use eh_ros_edge::{GoalClient, GoalClientError};
+use eh_skills::{Goal, SubGoalOutcome};
+use rclrs::Node;
+use ros_env::control_msgs::action::{FollowJointTrajectory, GripperCommand};
+use ros_env::moveit_msgs::action::MoveGroup;
+use ros_env::nav2_msgs::action::NavigateToPose;
+use rosidl_runtime_rs::Action;
+use uuid::Uuid;
+
+use crate::goals::{self, GoalSettings};
+use crate::parameters::Parameters;
+
+pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Which server a sub-goal goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Server {
+    Navigation,
+    Arm,
+    Gripper,
+    Head,
+}
+
+impl Server {
+    /// The server of a goal; `None` for one that needs none.
+    pub(crate) const fn of(goal: &Goal) -> Option<Self> {
+        match goal {
+            Goal::Navigate { .. } => Some(Server::Navigation),
+            Goal::MoveArm { .. } => Some(Server::Arm),
+            Goal::Gripper { .. } => Some(Server::Gripper),
+            Goal::Head { .. } => Some(Server::Head),
+            Goal::Wait(_) => None,
+        }
+    }
+
+    /// The resource that it moves.
+    pub(crate) const fn resource(self) -> &'static str {
+        match self {
+            Server::Navigation => "base",
+            Server::Arm => "arm",
+            Server::Gripper => "gripper",
+            Server::Head => "head",
+        }
+    }
+
+    /// What it is, where it is set, for people.
+    pub(crate) const fn hint(self) -> &'static str {
+        match self {
+            Server::Navigation => "start Nav2 or set the parameter navigate_to_pose_action",
+            Server::Arm => "start MoveIt 2's move_group or set the parameter move_group_action",
+            Server::Gripper => "start the gripper's controller or set the parameter gripper_action",
+            Server::Head => "start the head's controller or set the parameter head_action",
+        }
+    }
+}
+
+/// How a goal ended, in the server's terms and in a program's.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct NativeEnd {
+    pub(crate) status: i8,
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    pub(crate) outcome: SubGoalOutcome,
+}
+
+/// An open request for a result.
+pub(crate) trait PendingResult: Send {
+    /// Waits; may be called again after its deadline.
+    fn wait(&mut self, limit: Duration) -> Boxed<'_, Result<NativeEnd, GoalClientError>>;
+}
+
+/// One foreign action.
+pub(crate) trait ForeignAction: Send + Sync {
+    /// Fully qualified name.
+    fn name(&self) -> &str;
+    fn is_there(&self) -> bool;
+    fn wait_for_server(&self, limit: Duration) -> Boxed<'static, bool>;
+    fn send(
+        &self,
+        goal_id: Uuid,
+        goal: &Goal,
+        limit: Duration,
+    ) -> Boxed<'static, Result<(), GoalClientError>>;
+    fn request_result(&self, goal_id: Uuid) -> Result<Box<dyn PendingResult>, GoalClientError>;
+    fn cancel(
+        &self,
+        goal_id: Uuid,
+        limit: Duration,
+    ) -> Boxed<'static, Result<CancelAnswer, GoalClientError>>;
+    fn status(&self, goal_id: Uuid) -> Option<GoalStatus>;
+    fn open_goals(&self) -> Vec<Uuid>;
+}
+
+/// What an action needs to be used by a program.
+pub(crate) trait Native: Action {
+    /// The goal as a message; `None` for a goal of another kind.
+    fn goal(goal: &Goal, settings: &GoalSettings) -> Option<Self::Goal>;
+    /// The end in both terms.
+    fn end(status: GoalStatus, result: Self::Result) -> NativeEnd;
+}
+
+struct Typed<A: Action> {
+    client: GoalClient<A>,
+    name: String,
+    settings: Arc<GoalSettings>,
+}
+
+struct TypedResult<A: Action>(ResultRequest<A>);
+
+impl<A: Native> PendingResult for TypedResult<A>
+where
+    ResultRequest<A>: Send,
+{
+    fn wait(&mut self, limit: Duration) -> Boxed<'_, Result<NativeEnd, GoalClientError>> {
+        Box::pin(async move {
+            let end = self.0.wait(limit).await?;
+            Ok(A::end(end.status, end.result))
+        })
+    }
+}
+
+impl<A: Native> ForeignAction for Typed<A>
+where
+    GoalClient<A>: Send + Sync,
+    ResultRequest<A>: Send,
+    A::Goal: Send,
+{
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn is_there(&self) -> bool {
+        self.client.server_is_there()
+    }
+
+    fn wait_for_server(&self, limit: Duration) -> Boxed<'static, bool> {
+        let client = self.client.clone();
+        Box::pin(async move { client.wait_for_server(limit).await.is_ok() })
+    }
+
+    fn send(
+        &self,
+        goal_id: Uuid,
+        goal: &Goal,
+        limit: Duration,
+    ) -> Boxed<'static, Result<(), GoalClientError>> {
+        let client = self.client.clone();
+        let message = A::goal(goal, &self.settings);
+        let action = self.name.clone();
+        Box::pin(async move {
+            // A goal of another kind is a slip of this crate; nothing is sent then.
+            let message = message.ok_or(GoalClientError::ServerAbsent { action })?;
+            client.send_goal(goal_id, message, limit).await.map(|_| ())
+        })
+    }
+
+    fn request_result(&self, goal_id: Uuid) -> Result<Box<dyn PendingResult>, GoalClientError> {
+        Ok(Box::new(TypedResult(self.client.request_result(goal_id)?)))
+    }
+
+    fn cancel(
+        &self,
+        goal_id: Uuid,
+        limit: Duration,
+    ) -> Boxed<'static, Result<CancelAnswer, GoalClientError>> {
+        let client = self.client.clone();
+        Box::pin(async move { client.cancel(goal_id, limit).await })
+    }
+
+    fn status(&self, goal_id: Uuid) -> Option<GoalStatus> {
+        self.client.status(goal_id)
+    }
+
+    fn open_goals(&self) -> Vec<Uuid> {
+        // The last message of a server that is gone says nothing about now.
+        if self.is_there() {
+            self.client.open_goals()
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+fn typed<A: Native>(
+    node: &Node,
+    action: &str,
+    settings: &Arc<GoalSettings>,
+) -> Result<(GoalClient<A>, Arc<dyn ForeignAction>), GoalClientError>
+where
+    GoalClient<A>: Send + Sync,
+    ResultRequest<A>: Send,
+    A::Goal: Send,
+{
+    let client = GoalClient::<A>::new(node, action)?;
+    let foreign = Arc::new(Typed {
+        client: client.clone(),
+        name: resolve(&node.namespace(), action),
+        settings: settings.clone(),
+    });
+    Ok((client, foreign))
+}
+
+/// A relative name in a namespace, fully qualified.
+pub(crate) fn resolve(namespace: &str, name: &str) -> String {
+    if name.starts_with('/') {
+        name.into()
+    } else {
+        format!("{}/{name}", namespace.trim_end_matches('/'))
+    }
+}
+
+/// The actions of one adapter.
+pub(crate) struct Foreign {
+    actions: Vec<(Server, Arc<dyn ForeignAction>)>,
+    /// For the feedback of navigation.
+    pub(crate) navigation: Option<GoalClient<NavigateToPose>>,
+}
+
+impl Foreign {
+    pub(crate) fn navigation(
+        node: &Node,
+        action: &str,
+        settings: &Arc<GoalSettings>,
+    ) -> Result<Self, GoalClientError> {
+        let (client, foreign) = typed::<NavigateToPose>(node, action, settings)?;
+        Ok(Foreign {
+            actions: vec![(Server::Navigation, foreign)],
+            navigation: Some(client),
+        })
+    }
+
+    pub(crate) fn manipulation(
+        node: &Node,
+        arm: &str,
+        gripper: &str,
+        head: &str,
+        settings: &Arc<GoalSettings>,
+    ) -> Result<Self, GoalClientError> {
+        Ok(Foreign {
+            actions: vec![
+                (Server::Arm, typed::<MoveGroup>(node, arm, settings)?.1),
+                (
+                    Server::Gripper,
+                    typed::<GripperCommand>(node, gripper, settings)?.1,
+                ),
+                (
+                    Server::Head,
+                    typed::<FollowJointTrajectory>(node, head, settings)?.1,
+                ),
+            ],
+            navigation: None,
+        })
+    }
+
+    pub(crate) fn get(&self, server: Server) -> Option<&Arc<dyn ForeignAction>> {
+        self.actions
+            .iter()
+            .find(|(s, _)| *s == server)
+            .map(|(_, a)| a)
+    }
+
+    /// By the name that stands in the journal.
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<dyn ForeignAction>> {
+        self.actions
+            .iter()
+            .find(|(_, a)| a.name() == name)
+            .map(|(_, a)| a)
+    }
+
+    /// The resolved name of an action that a descriptor names by its default.
+    pub(crate) fn resolved(&self, default: &str, parameters: &Parameters) -> String {
+        let server = if default.contains("gripper") {
+            Server::Gripper
+        } else if default.contains("head") {
+            Server::Head
+        } else if default.contains("move") {
+            Server::Arm
+        } else {
+            Server::Navigation
+        };
+        self.get(server).map_or_else(
+            || parameters.navigate_to_pose_action.clone(),
+            |action| action.name().to_string(),
+        )
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Server, &Arc<dyn ForeignAction>)> {
+        self.actions.iter().map(|(s, a)| (*s, a))
+    }
+}
+
+impl Native for NavigateToPose {
+    fn goal(goal: &Goal, _: &GoalSettings) -> Option<Self::Goal> {
+        goals::navigate(goal)
+    }
+
+    fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
+        goals::plain_end(status, i32::from(result.error_code), result.error_msg)
+    }
+}
+
+impl Native for MoveGroup {
+    fn goal(goal: &Goal, settings: &GoalSettings) -> Option<Self::Goal> {
+        goals::move_arm(goal, settings)
+    }
+
+    fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
+        goals::arm_end(status, result.error_code.val, result.error_code.message)
+    }
+}
+
+impl Native for GripperCommand {
+    fn goal(goal: &Goal, _: &GoalSettings) -> Option<Self::Goal> {
+        goals::gripper(goal)
+    }
+
+    fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
+        goals::gripper_end(status, &result)
+    }
+}
+
+impl Native for FollowJointTrajectory {
+    fn goal(goal: &Goal, settings: &GoalSettings) -> Option<Self::Goal> {
+        goals::head(goal, settings)
+    }
+
+    fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
+        goals::plain_end(status, result.error_code, result.error_string)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_resolved_in_the_namespace() {
+        assert_eq!(resolve("/", "navigate_to_pose"), "/navigate_to_pose");
+        assert_eq!(resolve("/a", "g/x"), "/a/g/x");
+        assert_eq!(resolve("/a", "/b"), "/b");
+    }
+}

@@ -1,0 +1,298 @@
+//! What the adapter hears from the rest of the robot: lease, stop, motion, scene, other executors.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eh_contract::geometry::{Pose, Vec3};
+use eh_contract::scene::{Kind, SceneObject, SceneSnapshot};
+use eh_contract::state::ExecutorState;
+use eh_ledger::admission::LeaseView;
+use eh_ros_edge::convert::command::{budget, raw_pose, vec3};
+use eh_ros_edge::{qos, NodeClock, TfListener};
+use eh_skills::standstill::StandstillMeter;
+use parking_lot::Mutex;
+use rclrs::{IntoPrimitiveOptions, Node, RclrsError};
+use ros_env::embodied_harness::msg::{
+    ControlLease, ProtectionState, SceneGraph, SceneObject as SceneObjectMsg, SkillStatusArray,
+};
+use ros_env::nav_msgs::msg::Odometry;
+use ros_env::sensor_msgs::msg::JointState;
+
+use crate::parameters::Parameters;
+
+/// Executors whose newest status is kept for late joiners.
+const EXECUTORS: u32 = 16;
+
+/// Most nodes of a scene that are looked at.
+const MAX_OBJECTS: usize = 10_000;
+
+#[derive(Debug, Default)]
+struct Lease {
+    newest_token: u64,
+    controller_id: String,
+    /// On the budget clock.
+    alive_until: Duration,
+}
+
+struct Inner {
+    lease: Lease,
+    stop_latched: Option<String>,
+    meter: StandstillMeter,
+    scene: Option<SceneSnapshot>,
+    /// By executor: resource and who holds it.
+    others: BTreeMap<String, Vec<(String, String)>>,
+}
+
+/// The newest of everything, shared with the callbacks, all of which run on the spin thread.
+pub(crate) struct Surroundings {
+    clock: NodeClock,
+    inner: Mutex<Inner>,
+    tf: TfListener,
+    map_frame: String,
+    base_frame: String,
+    max_transform_age: Duration,
+}
+
+impl Surroundings {
+    /// Subscribes to everything. The handles keep the subscriptions alive.
+    pub(crate) fn new(
+        node: &Node,
+        clock: &NodeClock,
+        parameters: &Parameters,
+        newest_token: u64,
+    ) -> Result<(Arc<Self>, Vec<Box<dyn Any>>), RclrsError> {
+        let this = Arc::new(Surroundings {
+            clock: clock.clone(),
+            inner: Mutex::new(Inner {
+                lease: Lease {
+                    newest_token,
+                    ..Lease::default()
+                },
+                stop_latched: None,
+                meter: StandstillMeter::new(parameters.standstill, &parameters.body.gripper_joint),
+                scene: None,
+                others: BTreeMap::new(),
+            }),
+            tf: TfListener::new(node)?,
+            map_frame: parameters.body.map_frame.clone(),
+            base_frame: parameters.body.base_frame.clone(),
+            max_transform_age: parameters.max_transform_age,
+        });
+        let own_name = node.fully_qualified_name();
+        let mut handles: Vec<Box<dyn Any>> = Vec::new();
+        let s = this.clone();
+        handles.push(Box::new(node.create_subscription::<ControlLease, _>(
+            "control_lease".qos(qos::state_latched(1)),
+            move |m: ControlLease| s.lease(&m),
+        )?));
+        let s = this.clone();
+        handles.push(Box::new(node.create_subscription::<ProtectionState, _>(
+            "protection_state".qos(qos::state_latched(1)),
+            move |m: ProtectionState| {
+                s.inner.lock().stop_latched = m.stop_latched.then_some(m.stop_id);
+            },
+        )?));
+        let s = this.clone();
+        handles.push(Box::new(node.create_subscription::<Odometry, _>(
+            "odom".qos(qos::sensor_data()),
+            move |m: Odometry| {
+                let (v, w) = (&m.twist.twist.linear, &m.twist.twist.angular);
+                let now = s.now();
+                s.inner.lock().meter.odometry(now, v.x.hypot(v.y), w.z);
+            },
+        )?));
+        let s = this.clone();
+        handles.push(Box::new(node.create_subscription::<JointState, _>(
+            "joint_states".qos(qos::sensor_data()),
+            move |m: JointState| s.joints(&m),
+        )?));
+        let s = this.clone();
+        handles.push(Box::new(node.create_subscription::<SceneGraph, _>(
+            "scene_graph".qos(qos::state_latched(1)),
+            move |m: SceneGraph| s.inner.lock().scene = Some(snapshot(&m)),
+        )?));
+        let s = this.clone();
+        handles.push(Box::new(node.create_subscription::<SkillStatusArray, _>(
+            "skill_status".qos(qos::state_latched(EXECUTORS)),
+            move |m: SkillStatusArray| {
+                if m.executor != own_name {
+                    s.other(&m);
+                }
+            },
+        )?));
+        Ok((this, handles))
+    }
+
+    /// The clock that budgets are measured on.
+    pub(crate) fn now(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.clock.budget_ns()).unwrap_or(0))
+    }
+
+    fn lease(&self, message: &ControlLease) {
+        let until = self.now().saturating_add(budget(&message.remaining));
+        let mut inner = self.inner.lock();
+        // An older token in a late message takes nothing back.
+        if message.token >= inner.lease.newest_token {
+            inner.lease = Lease {
+                newest_token: message.token,
+                controller_id: message.controller_id.clone(),
+                alive_until: if message.controller_id.is_empty() {
+                    Duration::ZERO
+                } else {
+                    until
+                },
+            };
+        }
+    }
+
+    fn joints(&self, message: &JointState) {
+        let now = self.now();
+        let mut inner = self.inner.lock();
+        for (i, name) in message.name.iter().enumerate() {
+            if let Some(position) = message.position.get(i) {
+                let velocity = message.velocity.get(i).copied();
+                inner.meter.joint(now, name, *position, velocity);
+            }
+        }
+    }
+
+    fn other(&self, message: &SkillStatusArray) {
+        let mut held = Vec::new();
+        for status in &message.statuses {
+            let holds = match ExecutorState::from_wire(status.state) {
+                Some(
+                    ExecutorState::Accepted
+                    | ExecutorState::Started
+                    | ExecutorState::Canceling
+                    | ExecutorState::Ended,
+                ) => true,
+                Some(
+                    ExecutorState::Unspecified
+                    | ExecutorState::Received
+                    | ExecutorState::Rejected
+                    | ExecutorState::Settled,
+                )
+                | None => false,
+            };
+            if holds {
+                for resource in &status.resources {
+                    held.push((
+                        resource.clone(),
+                        format!("{} of {}", status.command_id, message.executor),
+                    ));
+                }
+            }
+        }
+        self.inner
+            .lock()
+            .others
+            .insert(message.executor.clone(), held);
+    }
+
+    /// The lease as the gate wants it.
+    pub(crate) fn lease_view(&self) -> LeaseView {
+        let now = self.now();
+        let inner = self.inner.lock();
+        LeaseView {
+            newest_token: inner.lease.newest_token,
+            live: now < inner.lease.alive_until,
+            controller_id: inner.lease.controller_id.clone(),
+        }
+    }
+
+    /// A command came under this token: what is older is old from now on, even before the lease topic
+    /// tells so.
+    pub(crate) fn saw_token(&self, token: u64, controller_id: &str) {
+        let mut inner = self.inner.lock();
+        if token > inner.lease.newest_token {
+            inner.lease.newest_token = token;
+            inner.lease.controller_id = controller_id.into();
+        }
+    }
+
+    /// The stop that is latched.
+    pub(crate) fn stop_latched(&self) -> Option<String> {
+        self.inner.lock().stop_latched.clone()
+    }
+
+    /// Resources held by commands of other executors.
+    pub(crate) fn held_by_others(&self) -> BTreeMap<String, String> {
+        let inner = self.inner.lock();
+        inner.others.values().flatten().cloned().collect()
+    }
+
+    /// base_link in the map.
+    pub(crate) fn base_in_map(&self) -> Option<Pose> {
+        self.tf
+            .buffer
+            .lookup_latest(
+                &self.map_frame,
+                &self.base_frame,
+                self.clock.ros_ns(),
+                self.max_transform_age,
+            )
+            .ok()
+            .map(|found| found.transform.into())
+    }
+
+    /// The newest scene graph.
+    pub(crate) fn scene(&self) -> Option<SceneSnapshot> {
+        self.inner.lock().scene.clone()
+    }
+
+    /// See [`StandstillMeter::standing`].
+    pub(crate) fn standing(
+        &self,
+        since: Duration,
+        base: bool,
+        joints: &[String],
+    ) -> Result<(), String> {
+        let now = self.now();
+        self.inner.lock().meter.standing(now, since, base, joints)
+    }
+}
+
+/// What programs read of a scene graph. Nodes with numbers that are not usable are left out.
+fn snapshot(message: &SceneGraph) -> SceneSnapshot {
+    SceneSnapshot {
+        map_id: message.map_id.clone(),
+        version: message.version,
+        objects: message
+            .objects
+            .iter()
+            .take(MAX_OBJECTS)
+            .filter_map(object)
+            .collect(),
+        ..SceneSnapshot::default()
+    }
+}
+
+fn object(message: &SceneObjectMsg) -> Option<SceneObject> {
+    let pose = raw_pose(&message.pose.pose);
+    pose.check("pose").ok()?;
+    let size = vec3(&message.size);
+    size.check("size").ok()?;
+    let outline: Vec<Vec3> = message
+        .outline
+        .iter()
+        .map(|p| Vec3::new(p.x, p.y, p.z))
+        .collect();
+    if outline.iter().any(|p| p.check("outline").is_err()) {
+        return None;
+    }
+    Some(SceneObject {
+        r#ref: message.ref_.clone(),
+        kind: Kind::from_wire(message.kind)?,
+        class_name: message.class_name.clone(),
+        frame_id: message.frame_id.clone(),
+        pose,
+        size,
+        outline,
+        confidence: message.confidence,
+        version: message.version,
+        retired: message.retired,
+        ..SceneObject::default()
+    })
+}
