@@ -226,8 +226,10 @@ def module_processes(ros_domain, tmp_path_factory):
 # --- Programs ----------------------------------------------------------------------------------------
 
 def node_program(name):
-    """Return the path of an installed node."""
-    program = TOP / 'install' / 'embodied_harness' / 'lib' / 'embodied_harness' / name
+    """Return the path of an installed node, or of one in $EMBODIED_HARNESS_PROGRAMS."""
+    folder = os.environ.get('EMBODIED_HARNESS_PROGRAMS')
+    folder = pathlib.Path(folder) if folder else TOP / 'install/embodied_harness/lib/embodied_harness'
+    program = folder / name
     if not program.is_file():
         pytest.fail('{} is not built: run scripts/setup'.format(name))
     return program
