@@ -69,7 +69,7 @@ pub struct TargetBinding {
     pub frame_id: String,
     /// Pose of its box centre.
     pub pose: Pose,
-    /// Its size [m].
+    /// Its size \[m\].
     pub size: Vec3,
     /// Its newest sight.
     pub last_seen: Stamp,
@@ -84,7 +84,7 @@ pub struct Support {
     pub r#ref: String,
     /// Pose of its box centre, in the target's frame_id.
     pub pose: Pose,
-    /// Its size [m].
+    /// Its size \[m\].
     pub size: Vec3,
 }
 
@@ -99,7 +99,7 @@ pub struct Precondition {
     pub same_version: bool,
     /// Oldest perception; zero: no limit.
     pub max_age: Duration,
-    /// Largest displacement since then [m]; zero: no limit.
+    /// Largest displacement since then \[m\]; zero: no limit.
     pub max_displacement: f64,
     /// A condition as JSON; null: none.
     pub predicates: Value,

@@ -64,7 +64,7 @@ pub enum Predicate {
 pub struct At {
     /// Ref of a room or place.
     pub target: String,
-    /// Largest distance from a place [m]; rooms ignore it.
+    /// Largest distance from a place \[m\]; rooms ignore it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
 }
@@ -78,7 +78,7 @@ pub struct Near {
     /// Who should be near it; the robot by default.
     #[serde(default = "robot", skip_serializing_if = "is_robot")]
     pub subject: String,
-    /// Largest gap on the floor [m].
+    /// Largest gap on the floor \[m\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_distance: Option<f64>,
 }
@@ -89,7 +89,7 @@ pub struct Near {
 pub struct Moved {
     /// Ref of the object.
     pub object: String,
-    /// Least displacement [m].
+    /// Least displacement \[m\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_distance: Option<f64>,
 }
@@ -108,7 +108,7 @@ pub struct Holding {
 pub struct Lifted {
     /// Ref of the object.
     pub object: String,
-    /// Least height gained [m].
+    /// Least height gained \[m\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_height: Option<f64>,
 }
@@ -161,7 +161,7 @@ pub enum GripperState {
 pub struct Visible {
     /// Ref of the object, surface or room. Rooms and surfaces are visible when the camera covers them.
     pub object: String,
-    /// Oldest detection that counts [s].
+    /// Oldest detection that counts \[s\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age: Option<f64>,
 }
@@ -170,7 +170,7 @@ pub struct Visible {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clearance {
-    /// Least distance [m].
+    /// Least distance \[m\].
     pub min_distance: f64,
 }
 
@@ -196,7 +196,7 @@ pub struct Arm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stationary {
-    /// Least time of standstill before the evidence ends [s].
+    /// Least time of standstill before the evidence ends \[s\].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_duration: Option<f64>,
 }

@@ -8,7 +8,7 @@ use thiserror::Error;
 /// squared norm is rejected by tf2's `QUATERNION_NORMALIZATION_TOLERANCE = 10e-3`).
 pub const QUATERNION_TOLERANCE: f64 = 10e-3;
 
-/// Largest coordinate that is believed [m]; beyond it a value is a unit error, not a place in a building.
+/// Largest coordinate that is believed \[m\]; beyond it a value is a unit error, not a place in a building.
 pub const MAX_COORDINATE: f64 = 100_000.0;
 
 /// Why a pose or a number is refused.
@@ -40,15 +40,15 @@ pub enum GeometryError {
     },
 }
 
-/// A point or extent [m], in a frame that its owner names.
+/// A point or extent \[m\], in a frame that its owner names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vec3 {
-    /// Forward or east [m].
+    /// Forward or east \[m\].
     pub x: f64,
-    /// Left or north [m].
+    /// Left or north \[m\].
     pub y: f64,
-    /// Up [m].
+    /// Up \[m\].
     #[serde(default)]
     pub z: f64,
 }
@@ -59,12 +59,12 @@ impl Vec3 {
         Vec3 { x, y, z }
     }
 
-    /// Euclidean distance to another point [m].
+    /// Euclidean distance to another point \[m\].
     pub fn distance(self, other: Vec3) -> f64 {
         self.vector().metric_distance(&other.vector())
     }
 
-    /// Distance on the floor [m].
+    /// Distance on the floor \[m\].
     pub fn distance_xy(self, other: Vec3) -> f64 {
         (self.x - other.x).hypot(self.y - other.y)
     }
@@ -109,11 +109,11 @@ impl From<Vector3<f64>> for Vec3 {
     }
 }
 
-/// A pose in a frame that its owner names: position [m] and unit quaternion.
+/// A pose in a frame that its owner names: position \[m\] and unit quaternion.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pose {
-    /// Position [m].
+    /// Position \[m\].
     pub position: Vec3,
     /// Orientation as x, y, z, w.
     pub orientation: [f64; 4],
@@ -129,7 +129,7 @@ impl Default for Pose {
 }
 
 impl Pose {
-    /// A pose on the floor: x, y [m] and yaw about z [rad].
+    /// A pose on the floor: x, y \[m\] and yaw about z \[rad\].
     pub fn planar(x: f64, y: f64, yaw: f64) -> Self {
         Pose {
             position: Vec3::new(x, y, 0.0),
@@ -137,7 +137,7 @@ impl Pose {
         }
     }
 
-    /// Yaw about z [rad] in (-pi, pi].
+    /// Yaw about z \[rad\] in (-pi, pi].
     pub fn yaw(&self) -> f64 {
         let [x, y, z, w] = self.orientation;
         (2.0 * (w * z + x * y)).atan2(1.0 - 2.0 * (y * y + z * z))
@@ -187,7 +187,7 @@ impl From<Isometry3<f64>> for Pose {
     }
 }
 
-/// The smallest signed angle [rad] from `from` to `to`, in (-pi, pi].
+/// The smallest signed angle \[rad\] from `from` to `to`, in (-pi, pi].
 pub fn angle_difference(from: f64, to: f64) -> f64 {
     let d = (to - from).rem_euclid(std::f64::consts::TAU);
     if d > std::f64::consts::PI {

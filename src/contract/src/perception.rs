@@ -15,10 +15,10 @@ pub const MAX_TEXT_LEN: usize = 256;
 /// Most attributes of one detection.
 pub const MAX_ATTRIBUTES: usize = 32;
 
-/// Largest edge of a detected box [m]; a wardrobe is smaller.
+/// Largest edge of a detected box \[m\]; a wardrobe is smaller.
 pub const MAX_EDGE: f64 = 10.0;
 
-/// Largest variance that is believed [m²]: 10 m of standard deviation say nothing about a place.
+/// Largest variance that is believed \[m²\]: 10 m of standard deviation say nothing about a place.
 pub const MAX_VARIANCE: f64 = 100.0;
 
 /// One detection, transformed to the frame of the map.
@@ -35,10 +35,10 @@ pub struct Detection {
     pub attributes: BTreeMap<String, String>,
     /// Pose of the box centre in the map.
     pub pose: Pose,
-    /// Covariance of the position in the map [m²], row-major 3×3; all zero: not estimated.
+    /// Covariance of the position in the map \[m²\], row-major 3×3; all zero: not estimated.
     #[serde(default)]
     pub covariance: [f64; 9],
-    /// Edge lengths of the box [m]; zero: unknown.
+    /// Edge lengths of the box \[m\]; zero: unknown.
     #[serde(default)]
     pub size: Vec3,
     /// Reference to the image crop; empty: none.
@@ -165,13 +165,13 @@ fn check_covariance(values: &[f64; 9]) -> Result<(), String> {
 pub struct View {
     /// The optical frame in the map.
     pub camera: Pose,
-    /// Full horizontal angle [rad].
+    /// Full horizontal angle \[rad\].
     pub horizontal_fov: f64,
-    /// Full vertical angle [rad].
+    /// Full vertical angle \[rad\].
     pub vertical_fov: f64,
-    /// Nearest depth [m].
+    /// Nearest depth \[m\].
     pub min_range: f64,
-    /// Farthest distance [m].
+    /// Farthest distance \[m\].
     pub max_range: f64,
 }
 

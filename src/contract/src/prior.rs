@@ -9,10 +9,10 @@ use crate::time::Stamp;
 /// Ref of the building.
 pub const BUILDING: &str = "building";
 
-/// Height of rooms and doors that a floor plan does not tell [m]; only drawings use it.
+/// Height of rooms and doors that a floor plan does not tell \[m\]; only drawings use it.
 const DOOR_HEIGHT: f64 = 2.0;
 
-/// Thickness of a door's box [m].
+/// Thickness of a door's box \[m\].
 const DOOR_THICKNESS: f64 = 0.1;
 
 /// Attribute of furniture that is both: things stand on it and are kept inside.

@@ -142,13 +142,13 @@ pub struct SceneObject {
     pub frame_id: String,
     /// Pose of the box centre.
     pub pose: Pose,
-    /// Variances of x, y, z [m²]; zero: not estimated.
+    /// Variances of x, y, z \[m²\]; zero: not estimated.
     #[serde(default)]
     pub position_variance: Vec3,
-    /// Edge lengths of the box [m].
+    /// Edge lengths of the box \[m\].
     #[serde(default)]
     pub size: Vec3,
-    /// Outline on the floor, for rooms [m].
+    /// Outline on the floor, for rooms \[m\].
     #[serde(default)]
     pub outline: Vec<Vec3>,
     /// Probability that it still is where it is said to be.

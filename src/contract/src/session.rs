@@ -155,7 +155,7 @@ pub struct StepReport {
     pub error_code: u16,
     /// Why, with the value, the limit and what to do.
     pub error_msg: String,
-    /// Time from commit to settlement [s].
+    /// Time from commit to settlement \[s\].
     pub duration: f64,
 }
 
@@ -198,7 +198,7 @@ pub struct TaskRecord {
     pub received_at: Stamp,
     /// ROS time of the end; [`Stamp::NEVER`] while it runs.
     pub ended_at: Stamp,
-    /// Time from acceptance to the end [s].
+    /// Time from acceptance to the end \[s\].
     pub elapsed: f64,
     /// The planner's program as it stood at the last turn; null before the first.
     pub program: Value,

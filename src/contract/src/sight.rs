@@ -7,17 +7,17 @@ use crate::geometry::{Pose, Vec3};
 use crate::perception::View;
 use crate::scene::{Kind, SceneObject};
 
-/// How far beside a door's box a line may pass and still go through the door [m]: walls are thick.
+/// How far beside a door's box a line may pass and still go through the door \[m\]: walls are thick.
 const DOOR_MARGIN: f64 = 0.25;
 
-/// How much a box is shrunk before it counts as an obstacle [m]: what stands on a table is not hidden
+/// How much a box is shrunk before it counts as an obstacle \[m\]: what stands on a table is not hidden
 /// by the table's upper edge.
 const SKIN: f64 = 0.03;
 
-/// How far ahead of the camera a room is looked into [m].
+/// How far ahead of the camera a room is looked into \[m\].
 const LOOK_AHEAD: f64 = 1.0;
 
-/// Height of the point that stands for a room [m].
+/// Height of the point that stands for a room \[m\].
 const LOOK_HEIGHT: f64 = 0.8;
 
 /// Key of a door's state: `true` or `false`.
@@ -28,7 +28,7 @@ const OPEN: &str = crate::belief::STATE_OPEN;
 pub struct Solid {
     /// Pose of its centre.
     pub pose: Pose,
-    /// Edge lengths [m].
+    /// Edge lengths \[m\].
     pub size: Vec3,
 }
 
@@ -59,7 +59,7 @@ impl Solid {
         enter < leave
     }
 
-    /// True when the point is inside the box grown by `margin` [m].
+    /// True when the point is inside the box grown by `margin` \[m\].
     pub fn contains(&self, point: Vec3, margin: f64) -> bool {
         let p = self
             .pose

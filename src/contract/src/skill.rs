@@ -77,7 +77,7 @@ pub struct SkillDescriptor {
     /// What progress means.
     #[serde(default)]
     pub progress_meaning: String,
-    /// Least progress of a healthy run [1/s]; zero: not watched.
+    /// Least progress of a healthy run \[1/s\]; zero: not watched.
     #[serde(default)]
     pub progress_rate: f64,
     /// Known failures.
@@ -100,9 +100,9 @@ pub struct SkillDescriptor {
     /// Most segments; zero where not segmented.
     #[serde(default)]
     pub max_segments: u32,
-    /// Typical time of a run [s].
+    /// Typical time of a run \[s\].
     pub nominal_duration: f64,
-    /// Longest time of a run [s].
+    /// Longest time of a run \[s\].
     pub maximum_duration: f64,
     /// Demands on the body.
     #[serde(default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A point of ROS time [ns]. Zero means "never" in messages and is kept as such.
+/// A point of ROS time \[ns\]. Zero means "never" in messages and is kept as such.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
