@@ -337,9 +337,14 @@ def test_tokens_grow_over_a_crash(processes, robot, tmp_path):
     for _ in range(3):
         process = start(processes, tmp_path / 'state')
         process.wait_for_output('protecting')
-        answer = robot.lease(1, take_over=True)
-        assert answer.error_code == 0, answer.error_msg
-        tokens.append(answer.lease.token)
+
+        def granted():
+            # Right after a crash a call can arrive late, and then a second one meets the first.
+            answer = robot.lease(1, take_over=True)
+            assert answer.error_code in (0, 10600), answer.error_msg
+            return answer.error_code == 0 and answer.lease.token
+
+        tokens.append(wait_until(granted, 20, 'a grant'))
         process.signal(signal.SIGKILL)
         process.wait()
     assert tokens == sorted(set(tokens)), tokens
