@@ -1,0 +1,350 @@
+//! The running node: subscriptions, the action, and what they share.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eh_contract::geometry::Pose;
+use eh_contract::Stamp;
+use eh_evaluator::evidence::{PoseSample, Taken};
+use eh_evaluator::run_book::Noted;
+use eh_evaluator::{EvaluatorError, EvidenceBuffer, RunBook};
+use eh_ros_edge::convert::scene::detection_frame;
+use eh_ros_edge::convert::skill::run_event;
+use eh_ros_edge::{qos, serve_action, GoalDecision, NodeClock, TfListener};
+use parking_lot::Mutex;
+use rclrs::{log_info, log_warn, IntoPrimitiveOptions, Node, RclrsError, ToLogParams};
+use ros_env::embodied_harness::action::EvaluateRun;
+use ros_env::embodied_harness::msg::{ObjectObservationArray, RunEvent, SkillCatalog};
+use ros_env::nav_msgs::msg::Odometry;
+use ros_env::sensor_msgs::msg::{JointState, LaserScan};
+
+use crate::catalog::Catalog;
+use crate::evaluation::evaluate;
+use crate::samples;
+use crate::{Error, Parameters};
+
+/// How often transforms are looked up and waiting frames tried.
+const CYCLE: Duration = Duration::from_millis(40);
+
+/// Oldest transform that is sampled; its stamp is what counts as evidence.
+const TRANSFORM_AGE: Duration = Duration::from_secs(1);
+
+/// Depth of run events and catalogs, as their publishers have it.
+const EVENTS_DEPTH: u32 = 64;
+
+/// Most evaluations at a time.
+const MAX_EVALUATIONS: usize = 32;
+
+/// Most frames of detections that wait for their transform.
+const MAX_WAITING: usize = 64;
+
+/// Time between two log lines of one kind.
+const LOG_PERIOD: Duration = Duration::from_secs(5);
+
+/// Keeps the ROS handles alive: dropping it ends the node's work.
+pub(crate) struct EvaluatorNode {
+    _handles: Vec<Box<dyn Any>>,
+}
+
+/// What every callback shares. All of them run on the spin thread, so the lock is never waited for.
+pub(crate) struct Shared {
+    pub(crate) node: Node,
+    pub(crate) clock: NodeClock,
+    pub(crate) parameters: Parameters,
+    pub(crate) core: Mutex<Core>,
+    tf: TfListener,
+}
+
+pub(crate) struct Core {
+    pub(crate) buffer: EvidenceBuffer,
+    pub(crate) book: RunBook,
+    pub(crate) catalog: Catalog,
+    waiting: VecDeque<(ObjectObservationArray, i64)>,
+    evaluations: usize,
+}
+
+impl EvaluatorNode {
+    pub(crate) fn start(node: &Node) -> Result<Self, Error> {
+        let parameters = Parameters::declare(node)?;
+        if parameters.prior.is_none() {
+            log_warn!(
+                node.logger(),
+                "no semantic_map is given: rooms and furniture are known from commands only"
+            );
+        }
+        let shared = Arc::new(Shared {
+            clock: NodeClock::of(node),
+            tf: TfListener::new(node)?,
+            core: Mutex::new(Core {
+                buffer: EvidenceBuffer::new(parameters.config.clone()),
+                book: RunBook::default(),
+                catalog: Catalog::default(),
+                waiting: VecDeque::new(),
+                evaluations: 0,
+            }),
+            node: node.clone(),
+            parameters,
+        });
+        let mut handles: Vec<Box<dyn Any>> = Vec::new();
+        handles.extend(subscribe_runs(&shared)?);
+        handles.extend(subscribe_sensors(&shared)?);
+        let every = shared.clone();
+        handles.push(Box::new(
+            node.create_timer_repeating(CYCLE, move || every.cycle())?,
+        ));
+        let (decide, perform) = (shared.clone(), shared.clone());
+        let action = shared.parameters.action.clone();
+        handles.push(Box::new(serve_action::<EvaluateRun, _, _, _>(
+            node,
+            &action,
+            move |_, _| decide.admit(),
+            move |running| {
+                let shared = perform.clone();
+                async move {
+                    let end = evaluate(shared.clone(), running).await;
+                    let mut core = shared.core.lock();
+                    core.evaluations = core.evaluations.saturating_sub(1);
+                    end
+                }
+            },
+        )?));
+        log_info!(node.logger(), "judging on {action}");
+        Ok(EvaluatorNode { _handles: handles })
+    }
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Stamp {
+        Stamp(self.clock.ros_ns())
+    }
+
+    fn admit(&self) -> GoalDecision {
+        let mut core = self.core.lock();
+        if core.evaluations >= MAX_EVALUATIONS {
+            return GoalDecision::Reject {
+                reason: format!("{MAX_EVALUATIONS} evaluations are running; ask again later"),
+            };
+        }
+        core.evaluations += 1;
+        GoalDecision::Accept
+    }
+
+    /// Samples transforms and works off waiting frames.
+    fn cycle(&self) {
+        let now = self.now();
+        if now.is_never() {
+            return; // simulated time has not begun
+        }
+        let mut core = self.core.lock();
+        self.sample_transforms(&mut core, now);
+        self.work_off_frames(&mut core, now);
+    }
+
+    fn sample_transforms(&self, core: &mut Core, now: Stamp) {
+        let p = &self.parameters;
+        let find = |frame: &str| -> Option<PoseSample> {
+            let found = self
+                .tf
+                .buffer
+                .lookup_latest(&p.map_frame, frame, now.0, TRANSFORM_AGE)
+                .ok()?;
+            Some(PoseSample {
+                stamp: found.stamp_ns.map_or(now, Stamp),
+                pose: Pose::from(found.transform),
+            })
+        };
+        if let Some(sample) = find(&p.base_frame) {
+            let taken = core.buffer.push_base(sample, now);
+            self.tell("base pose", taken);
+        }
+        if p.tool_frame.is_empty() {
+            return;
+        }
+        if let Some(sample) = find(&p.tool_frame) {
+            let taken = core.buffer.push_tool(sample, now);
+            self.tell("tool pose", taken);
+        }
+    }
+
+    /// Logs what became of a sample, unless it is everyday.
+    fn tell(&self, what: &str, taken: Result<Taken, EvaluatorError>) {
+        match taken {
+            // The same transform again, or two messages that overtook each other.
+            Ok(Taken::Added | Taken::Thinned) | Err(EvaluatorError::OutOfOrder { .. }) => {}
+            Ok(Taken::ClockSetBack) => log_warn!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "{what}: the clock was set back, older evidence was dropped"
+            ),
+            Err(error) => log_warn!(self.node.logger().throttle(LOG_PERIOD), "{what}: {error}"),
+        }
+    }
+
+    fn work_off_frames(&self, core: &mut Core, now: Stamp) {
+        let p = &self.parameters;
+        let timeout = i64::try_from(p.transform_timeout.as_nanos()).unwrap_or(0);
+        let steady = self.clock.steady_ns();
+        while let Some((message, since)) = core.waiting.front() {
+            let stamp = samples::stamp_or(&message.header.stamp, now);
+            match self
+                .tf
+                .buffer
+                .lookup(&p.map_frame, &message.header.frame_id, stamp.0)
+            {
+                Ok(sensor) => {
+                    let frame = detection_frame(message, &sensor.transform);
+                    core.waiting.pop_front();
+                    match core.buffer.push_frame(frame, now) {
+                        Ok((taken, left_out)) => {
+                            self.tell("detections", Ok(taken));
+                            if left_out > 0 {
+                                log_warn!(
+                                    self.node.logger().throttle(LOG_PERIOD),
+                                    "{left_out} malformed or surplus detections were left out"
+                                );
+                            }
+                        }
+                        Err(error) => self.tell("detections", Err(error)),
+                    }
+                }
+                Err(error) => {
+                    if steady.saturating_sub(*since) < timeout {
+                        return;
+                    }
+                    log_warn!(
+                        self.node.logger().throttle(LOG_PERIOD),
+                        "a frame of detections was dropped, its transform did not come: {error}"
+                    );
+                    core.waiting.pop_front();
+                }
+            }
+        }
+    }
+
+    fn note(&self, message: &RunEvent) {
+        let now = self.now();
+        let event = match run_event(message) {
+            Ok(event) => event,
+            Err(error) => {
+                log_warn!(self.node.logger(), "a run event was ignored: {error}");
+                return;
+            }
+        };
+        let mut guard = self.core.lock();
+        // What was seen before the event belongs into the baseline.
+        self.sample_transforms(&mut guard, now);
+        self.work_off_frames(&mut guard, now);
+        let core = &mut *guard;
+        let name = format!(
+            "{:?} of run {} ({})",
+            event.event, event.run_id, event.skill
+        );
+        match core
+            .book
+            .note(event, &core.buffer, now, &self.parameters.config)
+        {
+            Ok(Noted::New) => log_info!(self.node.logger(), "{name}"),
+            Ok(Noted::Known) => {}
+            Err(error) => log_warn!(self.node.logger(), "{name}: {error}"),
+        }
+    }
+}
+
+fn subscribe_runs(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let node = &shared.node;
+    let take = shared.clone();
+    let events = node.create_subscription::<RunEvent, _>(
+        "run_events".qos(qos::state_latched(EVENTS_DEPTH)),
+        move |message: RunEvent| take.note(&message),
+    )?;
+    let take = shared.clone();
+    let catalogs = node.create_subscription::<SkillCatalog, _>(
+        "skill_catalog".qos(qos::state_latched(EVENTS_DEPTH)),
+        move |message: SkillCatalog| {
+            for reason in take.core.lock().catalog.take(&message) {
+                log_warn!(take.node.logger(), "{reason}");
+            }
+        },
+    )?;
+    Ok(vec![Box::new(events), Box::new(catalogs)])
+}
+
+fn subscribe_sensors(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let node = &shared.node;
+    let p = &shared.parameters;
+    let take = shared.clone();
+    let joints = node.create_subscription::<JointState, _>(
+        p.joint_states_topic.as_str().qos(qos::sensor_data()),
+        move |message: JointState| {
+            let now = take.now();
+            let (sample, gripper) = samples::joints(&message, &take.parameters.gripper_joint, now);
+            let mut core = take.core.lock();
+            if let Some(gripper) = gripper {
+                let taken = core.buffer.push_gripper(gripper, now);
+                take.tell("gripper", taken);
+            }
+            // A message of the gripper alone must not hide the arm's.
+            if !sample.positions.is_empty() {
+                let taken = core.buffer.push_joints(sample, now);
+                take.tell("joint states", taken);
+            }
+        },
+    )?;
+    let take = shared.clone();
+    let odom = node.create_subscription::<Odometry, _>(
+        p.odom_topic.as_str().qos(qos::sensor_data()),
+        move |message: Odometry| {
+            let now = take.now();
+            let sample = samples::twist(&message, now);
+            let taken = take.core.lock().buffer.push_twist(sample, now);
+            take.tell("odometry", taken);
+        },
+    )?;
+    let take = shared.clone();
+    let scan = node.create_subscription::<LaserScan, _>(
+        p.scan_topic.as_str().qos(qos::sensor_data()),
+        move |message: LaserScan| {
+            let now = take.now();
+            let p = &take.parameters;
+            let laser = take.tf.buffer.lookup_latest(
+                &p.base_frame,
+                &message.header.frame_id,
+                now.0,
+                TRANSFORM_AGE,
+            );
+            match laser {
+                Ok(laser) => {
+                    let radius = p.embodiment.footprint_radius;
+                    let sample = samples::clearance(&message, &laser.transform, radius, now);
+                    if let Some(sample) = sample {
+                        let taken = take.core.lock().buffer.push_clearance(sample, now);
+                        take.tell("scan", taken);
+                    }
+                }
+                Err(error) => log_warn!(
+                    take.node.logger().throttle(LOG_PERIOD),
+                    "a scan was ignored: {error}"
+                ),
+            }
+        },
+    )?;
+    let take = shared.clone();
+    let detections = node.create_subscription::<ObjectObservationArray, _>(
+        p.detections_topic.as_str().qos(qos::sensor_data()),
+        move |message: ObjectObservationArray| {
+            let steady = take.clock.steady_ns();
+            let mut core = take.core.lock();
+            core.waiting.push_back((message, steady));
+            while core.waiting.len() > MAX_WAITING {
+                core.waiting.pop_front();
+            }
+        },
+    )?;
+    Ok(vec![
+        Box::new(joints),
+        Box::new(odom),
+        Box::new(scan),
+        Box::new(detections),
+    ])
+}

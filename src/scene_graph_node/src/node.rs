@@ -1,0 +1,462 @@
+//! The running node: subscriptions, services, timers, and what they share.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use eh_contract::geometry::{Pose, Vec3};
+use eh_contract::{ErrorCode, Stamp};
+use eh_ros_edge::convert::command::{precondition, stamp_msg};
+use eh_ros_edge::convert::{scene as convert_scene, verdict as convert_verdict};
+use eh_ros_edge::{qos, NodeClock, TfListener};
+use eh_scene::{ChangeSet, Query, Scene, SceneError};
+use parking_lot::Mutex;
+use rclrs::{
+    log_error, log_info, log_warn, IntoPrimitiveOptions, Node, Publisher, RclrsError, ToLogParams,
+};
+use ros_env::embodied_harness::msg::{ObjectObservationArray, SceneGraph as SceneGraphMsg};
+use ros_env::embodied_harness::srv::{
+    ApplyEffects, ApplyEffects_Request, ApplyEffects_Response, QueryScene, QueryScene_Request,
+    QueryScene_Response,
+};
+
+use crate::scene_keeper::SceneKeeper;
+use crate::waiting_frames::WaitingFrames;
+use crate::{Error, Parameters};
+
+/// How often transforms are looked up and waiting frames tried.
+const CYCLE: Duration = Duration::from_millis(50);
+
+/// Oldest transform of the robot that still tells where it is.
+const ROBOT_AGE: Duration = Duration::from_secs(1);
+
+/// Without a new version the graph goes out this often, for fresh stamps.
+const REFRESH_PERIOD_NS: i64 = 1_000_000_000;
+
+/// Time between two log lines of one kind.
+const LOG_PERIOD: Duration = Duration::from_secs(5);
+
+/// Keeps the ROS handles alive: dropping it ends the node's work.
+pub(crate) struct SceneGraphNode {
+    shared: Arc<Shared>,
+    keeper: Arc<Mutex<Option<SceneKeeper>>>,
+    _handles: Vec<Box<dyn Any>>,
+}
+
+/// What every callback shares. All of them run on the spin thread, so the lock is never waited for.
+struct Shared {
+    node: Node,
+    clock: NodeClock,
+    parameters: Parameters,
+    publisher: Publisher<SceneGraphMsg>,
+    tf: TfListener,
+    core: Mutex<Core>,
+}
+
+struct Core {
+    scene: Scene,
+    waiting: WaitingFrames,
+    /// Version, revision and steady time of what was published last.
+    published: Option<(u64, u64, i64)>,
+    robot_stamp: i64,
+    /// Batches that the keeper did not take.
+    unwritten: Vec<ChangeSet>,
+}
+
+impl SceneGraphNode {
+    pub(crate) fn start(node: &Node) -> Result<Self, Error> {
+        let mut parameters = Parameters::declare(node)?;
+        let clock = NodeClock::of(node);
+        let (keeper, known) = SceneKeeper::start(&parameters.state_directory, &parameters.map_id)?;
+        let now = Stamp(clock.ros_ns());
+        let mut scene = Scene::new(
+            &parameters.map_id,
+            &parameters.map_frame,
+            parameters.scene.clone(),
+            parameters.lexicon.clone(),
+        )?;
+        let remembered = known.objects.len();
+        // In simulation the clock may not have begun; then ages are judged when it has.
+        let restored_at = if now.is_never() { known.stamp } else { now };
+        scene.restore(known, restored_at)?;
+        if let Some(map) = parameters.map.take() {
+            scene.load_map(&map, restored_at);
+        }
+        log_info!(
+            node.logger(),
+            "map \"{}\": {} nodes remembered, {:?} now; state in {}",
+            parameters.map_id,
+            remembered,
+            scene.counts(),
+            parameters.state_directory.display()
+        );
+        let shared = Arc::new(Shared {
+            publisher: node.create_publisher("scene_graph".qos(qos::state_latched(1)))?,
+            tf: TfListener::new(node)?,
+            core: Mutex::new(Core {
+                scene,
+                waiting: WaitingFrames::default(),
+                published: None,
+                robot_stamp: 0,
+                unwritten: Vec::new(),
+            }),
+            node: node.clone(),
+            clock,
+            parameters,
+        });
+        let keeper = Arc::new(Mutex::new(Some(keeper)));
+        let mut handles: Vec<Box<dyn Any>> = Vec::new();
+        handles.extend(subscribe(&shared)?);
+        handles.extend(serve(&shared)?);
+        let every = shared.clone();
+        handles.push(Box::new(
+            node.create_timer_repeating(CYCLE, move || every.cycle())?,
+        ));
+        let (every, keep) = (shared.clone(), keeper.clone());
+        handles.push(Box::new(node.create_timer_repeating(
+            shared.parameters.persist_period,
+            move || {
+                if let Some(keeper) = keep.lock().as_ref() {
+                    every.persist(keeper);
+                }
+            },
+        )?));
+        shared.cycle();
+        Ok(SceneGraphNode {
+            shared,
+            keeper,
+            _handles: handles,
+        })
+    }
+
+    /// Writes what has changed since the last batch.
+    pub(crate) fn finish(&self) {
+        let Some(keeper) = self.keeper.lock().take() else {
+            return;
+        };
+        let mut core = self.shared.core.lock();
+        for batch in std::mem::take(&mut core.unwritten) {
+            let _ = keeper.keep(batch);
+        }
+        let last = core.scene.take_changes();
+        keeper.finish(last);
+    }
+}
+
+impl Shared {
+    fn now(&self) -> Stamp {
+        Stamp(self.clock.ros_ns())
+    }
+
+    /// Works off waiting frames, follows the robot, publishes what has changed.
+    fn cycle(&self) {
+        let now = self.now();
+        if now.is_never() {
+            return; // simulated time has not begun
+        }
+        let mut core = self.core.lock();
+        let forgotten = core.scene.advance(now);
+        if forgotten > 0 {
+            log_warn!(
+                self.node.logger(),
+                "the clock was set back: the ages of {forgotten} nodes are not known any more"
+            );
+        }
+        self.follow_robot(&mut core, now);
+        self.work_off_frames(&mut core, now);
+        self.publish(&mut core);
+    }
+
+    fn work_off_frames(&self, core: &mut Core, now: Stamp) {
+        let timeout = i64::try_from(self.parameters.transform_timeout.as_nanos()).unwrap_or(0);
+        let (frames, dropped) = core.waiting.take(
+            &self.tf.buffer,
+            &self.parameters.map_frame,
+            self.clock.steady_ns(),
+            timeout,
+        );
+        if let Some(error) = dropped {
+            log_warn!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "a frame of detections was dropped, its transform did not come: {error}"
+            );
+        }
+        for placed in frames {
+            let frame = convert_scene::detection_frame(&placed.message, &placed.sensor.transform);
+            match core.scene.observe(&frame, now) {
+                Ok(report) => self.log_observed(&report),
+                Err(error) => log_warn!(
+                    self.node.logger().throttle(LOG_PERIOD),
+                    "a frame of detections was refused: {error}"
+                ),
+            }
+        }
+    }
+
+    fn log_observed(&self, report: &eh_scene::Observed) {
+        let logger = self.node.logger();
+        for (what, names) in [
+            ("new", &report.created),
+            ("found elsewhere", &report.relocated),
+            ("not held after all", &report.released),
+            ("looked for and not found, retired", &report.retired),
+        ] {
+            if !names.is_empty() {
+                log_info!(logger, "{what}: {}", names.join(", "));
+            }
+        }
+        if let Some(reason) = report.refused.first() {
+            log_warn!(
+                logger.throttle(LOG_PERIOD),
+                "{} detections were left out, the first because {reason}",
+                report.left_out
+            );
+        }
+    }
+
+    fn follow_robot(&self, core: &mut Core, now: Stamp) {
+        let p = &self.parameters;
+        let buffer = &self.tf.buffer;
+        let base = match buffer.lookup_latest(&p.map_frame, &p.base_frame, now.0, ROBOT_AGE) {
+            Ok(base) => base,
+            Err(error) => {
+                log_warn!(
+                    self.node.logger().throttle(LOG_PERIOD),
+                    "where the robot is is not known: {error}"
+                );
+                return;
+            }
+        };
+        let stamp = base.stamp_ns.unwrap_or(now.0);
+        if stamp == core.robot_stamp {
+            return;
+        }
+        core.robot_stamp = stamp;
+        let tool = if p.tool_frame.is_empty() {
+            None
+        } else {
+            buffer
+                .lookup_latest(&p.map_frame, &p.tool_frame, now.0, ROBOT_AGE)
+                .ok()
+                .map(|found| Pose::from(found.transform))
+        };
+        if let Err(error) =
+            core.scene
+                .set_robot(Pose::from(base.transform), tool, Stamp(stamp), now)
+        {
+            log_warn!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the robot's pose was refused: {error}"
+            );
+        }
+    }
+
+    /// Publishes the graph: on a new version at most once a period, else now and then for fresh stamps.
+    fn publish(&self, core: &mut Core) {
+        let graph = core.scene.graph();
+        let (version, revision) = (graph.version(), graph.revision());
+        let steady = self.clock.steady_ns();
+        let period = i64::try_from(self.parameters.publish_period.as_nanos()).unwrap_or(i64::MAX);
+        let due = match core.published {
+            None => true,
+            Some((v, r, at)) => {
+                let since = steady.saturating_sub(at);
+                (version != v && since >= period)
+                    || (revision != r && since >= REFRESH_PERIOD_NS.max(period))
+            }
+        };
+        if !due {
+            return;
+        }
+        core.published = Some((version, revision, steady));
+        let message =
+            convert_scene::snapshot_msg(&core.scene.snapshot(), &self.parameters.map_frame);
+        if let Err(error) = self.publisher.publish(message) {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the scene graph was not sent: {error}"
+            );
+        }
+    }
+
+    fn persist(&self, keeper: &SceneKeeper) {
+        if let Some(trouble) = keeper.take_trouble() {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the scene is not being written: {trouble}"
+            );
+        }
+        let mut core = self.core.lock();
+        let batch = core.scene.take_changes();
+        let mut batches = std::mem::take(&mut core.unwritten);
+        if !batch.is_empty() {
+            batches.push(batch);
+        }
+        for batch in batches {
+            if let Some(batch) = keeper.keep(batch) {
+                core.unwritten.push(batch);
+            }
+        }
+    }
+
+    fn query(&self, request: &QueryScene_Request) -> QueryScene_Response {
+        let now = self.now();
+        let mut core = self.core.lock();
+        // What waits for its transform may decide the answer.
+        self.work_off_frames(&mut core, now);
+        let mut response = QueryScene_Response {
+            version: core.scene.graph().version(),
+            map_id: core.scene.graph().map_id().into(),
+            failed_precondition: -1,
+            ..Default::default()
+        };
+        if let Err(error) = answer(&core.scene, request, now, &mut response) {
+            response.error_code = error.code().code();
+            response.error_msg = error.to_string();
+            response.failed_precondition = error
+                .failed_precondition()
+                .and_then(|i| i32::try_from(i).ok())
+                .unwrap_or(-1);
+        }
+        response
+    }
+
+    fn apply(&self, request: &ApplyEffects_Request) -> ApplyEffects_Response {
+        let now = self.now();
+        let mut core = self.core.lock();
+        let result = convert_verdict::verdict(&request.verdict)
+            .map_err(|e| invalid(e.to_string()))
+            .and_then(|verdict| {
+                core.scene
+                    .apply_effects(&verdict, &request.effects_json, now)
+                    .map(|()| verdict)
+            });
+        let (code, message) = match result {
+            Ok(verdict) => {
+                log_info!(
+                    self.node.logger(),
+                    "effects of run {} applied: {}",
+                    verdict.run_id,
+                    request.effects_json
+                );
+                (ErrorCode::None, String::new())
+            }
+            Err(error) => {
+                log_warn!(self.node.logger(), "effects refused: {error}");
+                (error.code(), error.to_string())
+            }
+        };
+        let response = ApplyEffects_Response {
+            error_code: code.code(),
+            error_msg: message,
+            version: core.scene.graph().version(),
+        };
+        self.publish(&mut core);
+        response
+    }
+}
+
+fn invalid(reason: String) -> SceneError {
+    SceneError::InvalidRequest { reason }
+}
+
+/// Fills in the answer of a query.
+fn answer(
+    scene: &Scene,
+    request: &QueryScene_Request,
+    now: Stamp,
+    response: &mut QueryScene_Response,
+) -> Result<(), SceneError> {
+    let (objects, relations) = match request.operation {
+        QueryScene_Request::OPERATION_FIND => {
+            let origin = &request.origin;
+            scene.find(&Query {
+                refs: request.refs.clone(),
+                class_name: request.class_name.clone(),
+                attributes: convert_scene::key_values(&request.attributes),
+                text: request.text.clone(),
+                within: request.within.clone(),
+                nearest: request
+                    .nearest
+                    .then(|| Vec3::new(origin.x, origin.y, origin.z)),
+                max_distance: request.max_distance,
+                limit: usize::try_from(request.limit).unwrap_or(usize::MAX),
+            })?
+        }
+        QueryScene_Request::OPERATION_CHECK => {
+            let preconditions = request
+                .preconditions
+                .iter()
+                .map(precondition)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|e| invalid(e.to_string()))?;
+            scene.check(&preconditions, now)?;
+            (Vec::new(), Vec::new())
+        }
+        QueryScene_Request::OPERATION_BRIEF => {
+            if request.focus.len() > eh_scene::query::MAX_TEXT {
+                return Err(invalid(format!(
+                    "the focus has {} bytes, the limit is {}; shorten it",
+                    request.focus.len(),
+                    eh_scene::query::MAX_TEXT
+                )));
+            }
+            let budget = usize::try_from(request.token_budget).unwrap_or(usize::MAX);
+            response.brief = scene.brief(&request.focus, budget, now);
+            (Vec::new(), Vec::new())
+        }
+        QueryScene_Request::OPERATION_ALL => {
+            let all = scene.snapshot();
+            (all.objects, all.relations)
+        }
+        QueryScene_Request::OPERATION_CHANGES => scene.changes_since(request.since_version),
+        other => {
+            return Err(invalid(format!(
+            "operation {other} is none; use 1 (find), 2 (check), 3 (brief), 4 (all) or 5 (changes)"
+        )))
+        }
+    };
+    response.objects = objects
+        .iter()
+        .map(convert_scene::scene_object_msg)
+        .collect();
+    response.relations = relations.iter().map(convert_scene::relation_msg).collect();
+    Ok(())
+}
+
+fn subscribe(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let take = shared.clone();
+    let detections = shared
+        .node
+        .create_subscription::<ObjectObservationArray, _>(
+            shared
+                .parameters
+                .detections_topic
+                .as_str()
+                .qos(qos::sensor_data()),
+            move |mut message: ObjectObservationArray| {
+                // Without a stamp the arrival is the best that is known.
+                if message.header.stamp.sec == 0 && message.header.stamp.nanosec == 0 {
+                    message.header.stamp = stamp_msg(take.now());
+                }
+                let steady = take.clock.steady_ns();
+                take.core.lock().waiting.push(message, steady);
+            },
+        )?;
+    Ok(vec![Box::new(detections)])
+}
+
+fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let node = &shared.node;
+    let take = shared.clone();
+    let query = node
+        .create_service::<QueryScene, _>("query_scene", move |request: QueryScene_Request| {
+            take.query(&request)
+        })?;
+    let take = shared.clone();
+    let apply = node.create_service::<ApplyEffects, _>(
+        "apply_effects",
+        move |request: ApplyEffects_Request| take.apply(&request),
+    )?;
+    Ok(vec![Box::new(query), Box::new(apply)])
+}

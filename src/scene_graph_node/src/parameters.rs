@@ -1,0 +1,210 @@
+//! The node's parameters.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use eh_contract::semantic_map::SemanticMap;
+use eh_ros_edge::params::{integer, number, text};
+use eh_ros_edge::state_directory;
+use eh_scene::lexicon::Lexicon;
+use eh_scene::SceneConfig;
+use rclrs::Node;
+
+use crate::Error;
+
+/// What the node is set to.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// Thresholds of the scene.
+    pub scene: SceneConfig,
+    /// The annotated map; `None`: none was given.
+    pub map: Option<SemanticMap>,
+    /// Name of the map.
+    pub map_id: String,
+    /// Words for classes and attributes.
+    pub lexicon: Lexicon,
+    /// Frame of all poses.
+    pub map_frame: String,
+    /// Frame of the base.
+    pub base_frame: String,
+    /// Frame between the fingers; empty: none.
+    pub tool_frame: String,
+    /// Where detections come from.
+    pub detections_topic: String,
+    /// Least time between two graphs on `scene_graph`.
+    pub publish_period: Duration,
+    /// Time between two writes.
+    pub persist_period: Duration,
+    /// How long a frame of detections waits for its transform.
+    pub transform_timeout: Duration,
+    /// Folder of the durable scene.
+    pub state_directory: PathBuf,
+}
+
+/// Reads a file that a parameter names.
+fn read(parameter: &'static str, path: &str) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|e| Error::File {
+        parameter,
+        path: path.into(),
+        reason: e.to_string(),
+    })
+}
+
+impl Parameters {
+    /// Declares all parameters, reads the files that they name and checks everything.
+    ///
+    /// # Errors
+    /// [`Error`] that names the parameter or file, its value and the limits.
+    pub fn declare(node: &Node) -> Result<Self, Error> {
+        let seconds = |name: &str, default: f64, most: f64, what: &str| {
+            number(node, name, default, 0.01..=most, "s", what).map(Duration::from_secs_f64)
+        };
+        let d = SceneConfig::default();
+        let metres = |name: &str, default: f64, what: &str| {
+            number(node, name, default, 0.0001..=10.0, "m", what)
+        };
+        let scene = SceneConfig {
+            default_std: metres(
+                "default_std",
+                d.default_std,
+                "Standard deviation of a detection that brings no covariance.",
+            )?,
+            floor_std: metres(
+                "floor_std",
+                d.floor_std,
+                "Error of poses that does not average out.",
+            )?,
+            heading_std: number(
+                node,
+                "heading_std",
+                d.heading_std,
+                0.0..=1.0,
+                "rad",
+                "Heading error of the localisation.",
+            )?,
+            gate_limit: metres(
+                "gate_limit",
+                d.gate_limit,
+                "Largest distance at which a detection is taken for a known object.",
+            )?,
+            relocate_radius: metres(
+                "relocate_radius",
+                d.relocate_radius,
+                "How far a missing object may have been moved and still be recognised.",
+            )?,
+            confirm_hits: u32::try_from(integer(
+                node,
+                "confirm_hits",
+                i64::from(d.confirm_hits),
+                1..=100,
+                "",
+                "Sightings that make a new object.",
+            )?)
+            .unwrap_or(d.confirm_hits),
+            min_score: number(
+                node,
+                "min_score",
+                d.min_score,
+                0.0..=1.0,
+                "",
+                "Lowest score of a detection that counts.",
+            )?,
+            detection_probability: number(
+                node,
+                "detection_probability",
+                d.detection_probability,
+                0.01..=0.99,
+                "",
+                "Probability that the detector finds an object in free view.",
+            )?,
+            retire_below: number(
+                node,
+                "retire_below",
+                d.retire_below,
+                0.0..=0.5,
+                "",
+                "An object below this confidence is retired.",
+            )?,
+            ..d
+        };
+        let path = text(
+            node,
+            "semantic_map",
+            "",
+            "YAML file with rooms, doors, furniture and places. Empty: none, everything is learned from perception.",
+        )?;
+        let map = if path.is_empty() {
+            None
+        } else {
+            let map = SemanticMap::from_yaml(&read("semantic_map", &path)?);
+            Some(map.map_err(|source| Error::Map { path, source })?)
+        };
+        let mut map_id = text(
+            node,
+            "map_id",
+            "",
+            "Name of the map; the scenes of two maps are never mixed. Empty: the name in the semantic map, else \"default\".",
+        )?;
+        if map_id.is_empty() {
+            map_id = map
+                .as_ref()
+                .map(|m| m.name.clone())
+                .filter(|name| eh_contract::id::check_id("map_id", name).is_ok())
+                .unwrap_or_else(|| "default".into());
+        }
+        let mut lexicon = Lexicon::builtin();
+        let words = text(
+            node,
+            "lexicon",
+            "",
+            "YAML file with words for classes and attribute values, added to those that ship with it. Empty: none.",
+        )?;
+        if !words.is_empty() {
+            lexicon.extend(&Lexicon::from_yaml(&read("lexicon", &words)?)?);
+        }
+        Ok(Parameters {
+            scene,
+            map,
+            map_id,
+            lexicon,
+            map_frame: text(node, "map_frame", "map", "Frame of all poses (REP-105).")?,
+            base_frame: text(
+                node,
+                "base_frame",
+                "base_link",
+                "Frame of the base (REP-105).",
+            )?,
+            tool_frame: text(
+                node,
+                "tool_frame",
+                "gripper_tcp",
+                "Frame between the fingers; what is held follows it. Empty: none.",
+            )?,
+            detections_topic: text(
+                node,
+                "detections_topic",
+                "detections",
+                "Topic of ObjectObservationArray.",
+            )?,
+            publish_period: seconds(
+                "publish_period",
+                0.5,
+                60.0,
+                "Least time between two graphs on scene_graph.",
+            )?,
+            persist_period: seconds(
+                "persist_period",
+                1.0,
+                600.0,
+                "Time between two writes to disk.",
+            )?,
+            transform_timeout: seconds(
+                "transform_timeout",
+                0.5,
+                5.0,
+                "How long a frame of detections waits for its transform.",
+            )?,
+            state_directory: state_directory(node)?,
+        })
+    }
+}
