@@ -85,8 +85,6 @@ pub enum Event {
     CommandNotFound {
         /// Command.
         command_id: String,
-        /// Process life that answered; empty where not known.
-        boot_id: String,
     },
     /// The evaluator answered.
     Judged {

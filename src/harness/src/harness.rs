@@ -408,15 +408,20 @@ impl Harness {
                 &mut out,
             ),
             Event::Status(status) => self.status(*status, now, &mut out),
-            Event::CommandNotFound {
-                command_id,
-                boot_id,
-            } => self.apply(
-                &command_id,
-                IssuerEvent::NotFound { boot_id },
-                now,
-                &mut out,
-            ),
+            Event::CommandNotFound { command_id } => {
+                let boot_id = self
+                    .ledger
+                    .get(&command_id)
+                    .and_then(|r| self.surroundings.boot_id(&r.executor))
+                    .unwrap_or_default()
+                    .to_owned();
+                self.apply(
+                    &command_id,
+                    IssuerEvent::NotFound { boot_id },
+                    now,
+                    &mut out,
+                );
+            }
             Event::Judged { command_id, result } => {
                 let event = match result {
                     Ok(verdict) => IssuerEvent::Judged(verdict),

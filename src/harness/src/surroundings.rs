@@ -97,6 +97,13 @@ impl Surroundings {
         alive.then_some(&heard.beacon)
     }
 
+    /// Process life of an executor by its newest beacon.
+    pub fn boot_id(&self, executor: &str) -> Option<&str> {
+        self.beacons
+            .get(executor)
+            .map(|heard| heard.beacon.boot_id.as_str())
+    }
+
     /// Skills on offer for a robot, sorted by name. Of two executors that offer one name the first by
     /// node name counts.
     pub fn offers(&self, robot_id: &str, steady: Duration) -> Vec<Offer<'_>> {

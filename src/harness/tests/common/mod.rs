@@ -514,10 +514,7 @@ impl World {
                     self.queries += 1;
                     let event = match self.running.get(&command_id) {
                         Some((_, _, status)) => Event::Status(Box::new(status.clone())),
-                        None => Event::CommandNotFound {
-                            command_id,
-                            boot_id: "boot-1".into(),
-                        },
+                        None => Event::CommandNotFound { command_id },
                     };
                     self.later(10, event);
                 }
