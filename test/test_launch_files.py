@@ -78,7 +78,8 @@ def test_without_a_namespace_nodes_are_at_the_root():
 def test_every_node_has_its_parameter_file_and_every_file_its_node():
     nodes = {node.name for node in read("demo.launch.xml")}
     files = {path.stem for path in (TOP / "params").glob("*.yaml")}
-    assert files == nodes | {"robot"}
+    # These two are for every node.
+    assert files == nodes | {"robot", "embodiment"}
 
 
 def leaves(parameters, prefix=""):
@@ -119,19 +120,6 @@ def test_every_parameter_that_a_launch_file_sets_is_one_of_its_node(node):
             for name in parameters if isinstance(parameters, dict) else ():
                 # rclrs declares this one for every node.
                 assert name == "use_sim_time" or f'"{name}"' in sources, f"{node} declares no '{name}'"
-
-
-@pytest.mark.parametrize("node", ["sim_robot_node", *BRINGUP])
-def test_every_parameter_of_a_file_has_a_comment(node):
-    lines = (TOP / "params" / f"{node}.yaml").read_text().splitlines()
-    commented = False
-    for line in lines:
-        if line.strip().startswith("#"):
-            commented = True
-        elif not line.strip():
-            commented = False
-        elif re.match(r"    \w", line):
-            assert commented or "#" in line, line
 
 
 def test_remaps_carry_the_velocities_of_an_existing_robot():
