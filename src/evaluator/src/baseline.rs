@@ -7,7 +7,7 @@ use eh_contract::Stamp;
 use crate::config::EvaluatorConfig;
 use crate::evidence::{EvidenceBuffer, GripperSample, PoseSample};
 
-/// Samples this long after the start still count as before it [ns]: nothing moves so soon.
+/// Samples this long after the start still count as before it \[ns\]: nothing moves so soon.
 const SLACK: i64 = 50_000_000;
 
 /// Most sights that are kept.
@@ -73,7 +73,7 @@ impl Baseline {
         }
     }
 
-    /// The sight of a class nearest to a place, within a radius [m].
+    /// The sight of a class nearest to a place, within a radius \[m\].
     pub fn nearest(&self, class_name: &str, place: Vec3, radius: f64) -> Option<&Sight> {
         self.sights
             .iter()

@@ -11,17 +11,17 @@ use crate::error::EvaluatorError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embodiment {
-    /// Fingers nearer than this are closed on nothing [m]; twice a gripper's position tolerance.
+    /// Fingers nearer than this are closed on nothing \[m\]; twice a gripper's position tolerance.
     pub closed_width: f64,
-    /// Fingers further apart than this are open [m].
+    /// Fingers further apart than this are open \[m\].
     pub open_width: f64,
     /// Whether the driver reports the fingers' force.
     pub effort_reported: bool,
-    /// Least force of a grip [N]; below it the fingers only touch.
+    /// Least force of a grip \[N\]; below it the fingers only touch.
     pub contact_effort: f64,
-    /// Radius of the base's footprint [m].
+    /// Radius of the base's footprint \[m\].
     pub footprint_radius: f64,
-    /// Joint values [rad] of the arm's named configurations.
+    /// Joint values \[rad\] of the arm's named configurations.
     pub arm_poses: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
@@ -101,39 +101,39 @@ pub struct EvaluatorConfig {
     pub baseline_window: Duration,
     /// A start event that comes later than this finds no baseline any more.
     pub baseline_delay: Duration,
-    /// Largest gap to a target where the predicate names none [m]; as in the scene graph.
+    /// Largest gap to a target where the predicate names none \[m\]; as in the scene graph.
     pub near_distance: f64,
-    /// Largest distance from a place where the predicate names none [m]; as in the scene graph.
+    /// Largest distance from a place where the predicate names none \[m\]; as in the scene graph.
     pub place_tolerance: f64,
-    /// Added to both: error of localisation and of the target's pose [m].
+    /// Added to both: error of localisation and of the target's pose \[m\].
     pub position_tolerance: f64,
-    /// Sights nearer together than this are of one object [m]: detector noise and localisation.
+    /// Sights nearer together than this are of one object \[m\]: detector noise and localisation.
     pub same_place: f64,
-    /// How far from where it is expected an object is still taken for the one meant [m].
+    /// How far from where it is expected an object is still taken for the one meant \[m\].
     pub search_radius: f64,
-    /// How far from the tool something held is seen [m].
+    /// How far from the tool something held is seen \[m\].
     pub in_hand: f64,
-    /// Least displacement that counts as moved where the predicate names none [m].
+    /// Least displacement that counts as moved where the predicate names none \[m\].
     pub moved_distance: f64,
-    /// Least height that counts as lifted where the predicate names none [m].
+    /// Least height that counts as lifted where the predicate names none \[m\].
     pub lifted_height: f64,
-    /// How far an object's bottom may be from the top of what it stands on [m].
+    /// How far an object's bottom may be from the top of what it stands on \[m\].
     pub support_height: f64,
-    /// How far its centre may be beyond the edge [m].
+    /// How far its centre may be beyond the edge \[m\].
     pub support_margin: f64,
-    /// Oldest detection that counts as visible where the predicate names none [s].
+    /// Oldest detection that counts as visible where the predicate names none \[s\].
     pub visible_age: f64,
     /// Share of a place that the camera has to cover.
     pub covered_share: f64,
-    /// Standstill of the base [m/s].
+    /// Standstill of the base \[m/s\].
     pub still_linear: f64,
-    /// Standstill of the base [rad/s].
+    /// Standstill of the base \[rad/s\].
     pub still_angular: f64,
-    /// Standstill of a joint [rad/s].
+    /// Standstill of a joint \[rad/s\].
     pub still_joint: f64,
-    /// Least time of standstill where the predicate names none [s].
+    /// Least time of standstill where the predicate names none \[s\].
     pub still_duration: f64,
-    /// Largest deviation of a joint from a named configuration [rad].
+    /// Largest deviation of a joint from a named configuration \[rad\].
     pub arm_tolerance: f64,
     /// How far a stamp may lie in the future.
     pub max_ahead: Duration,

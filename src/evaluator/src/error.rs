@@ -42,7 +42,7 @@ pub enum EvaluatorError {
     Future {
         /// What kind of sample.
         kind: &'static str,
-        /// How far [s].
+        /// How far \[s\].
         ahead: f64,
     },
     /// A malformed pose.

@@ -14,7 +14,7 @@ use crate::error::EvaluatorError;
 /// disorder.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
-/// Samples of one kind nearer together than this are thinned out [ns].
+/// Samples of one kind nearer together than this are thinned out \[ns\].
 const THINNING: i64 = 20_000_000;
 
 /// Something with the time of its measurement.
@@ -42,9 +42,9 @@ stamped!(
 pub struct GripperSample {
     /// Time of the measurement.
     pub stamp: Stamp,
-    /// Gap between the fingers [m].
+    /// Gap between the fingers \[m\].
     pub width: f64,
-    /// Force [N]; `None` where it is not reported.
+    /// Force \[N\]; `None` where it is not reported.
     pub effort: Option<f64>,
 }
 
@@ -62,9 +62,9 @@ pub struct PoseSample {
 pub struct TwistSample {
     /// Time of the measurement.
     pub stamp: Stamp,
-    /// Speed on the floor [m/s], at least 0.
+    /// Speed on the floor \[m/s\], at least 0.
     pub linear: f64,
-    /// Turning rate [rad/s].
+    /// Turning rate \[rad/s\].
     pub angular: f64,
 }
 
@@ -84,7 +84,7 @@ pub struct JointSample {
 pub struct ClearanceSample {
     /// Time of the measurement.
     pub stamp: Stamp,
-    /// Distance from the base's centre [m]; infinity: nothing in range.
+    /// Distance from the base's centre \[m\]; infinity: nothing in range.
     pub distance: f64,
 }
 

@@ -112,7 +112,7 @@ impl Case<'_> {
     }
 }
 
-/// The pose that an argument gives: x, y [m] and optionally yaw [rad] and frame_id.
+/// The pose that an argument gives: x, y \[m\] and optionally yaw \[rad\] and frame_id.
 fn pose_of(value: &Value) -> Option<(Pose, Option<String>)> {
     let map: &Map<String, Value> = value.as_object()?;
     let number = |key: &str| {

@@ -13,7 +13,7 @@
 //! | [`scope`] | everything that one judgement may look at |
 //! | [`body`] | predicates about the robot itself |
 //! | [`things`] | predicates about objects |
-//! | [`judge`] | three-valued logic and the verdict |
+//! | [`mod@judge`] | three-valued logic and the verdict |
 //! | [`config`] | every threshold with its default and where it comes from |
 //! | [`error`] | why something is refused |
 #![forbid(unsafe_code)]

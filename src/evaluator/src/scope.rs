@@ -24,13 +24,13 @@ const MAX_EXHIBITS: usize = 64;
 /// Share of the field of view in which something is expected to be found.
 const VIEW_SHARE: f64 = 0.9;
 
-/// How much boxes of other objects are grown before they count as hiding something [m].
+/// How much boxes of other objects are grown before they count as hiding something \[m\].
 const INFLATE: f64 = 0.02;
 
 /// Largest time between two samples that are taken as simultaneous.
 const SIMULTANEOUS: Duration = Duration::from_millis(500);
 
-/// Change of the fingers' gap between two samples that is motion and not noise [m].
+/// Change of the fingers' gap between two samples that is motion and not noise \[m\].
 const FINGER_MOTION: f64 = 0.002;
 
 /// How one predicate came out, before it is put into a verdict.
@@ -99,9 +99,9 @@ pub struct Target {
     pub frame_id: String,
     /// Pose of its box centre.
     pub pose: Pose,
-    /// Edge lengths [m].
+    /// Edge lengths \[m\].
     pub size: Vec3,
-    /// Outline, for rooms [m].
+    /// Outline, for rooms \[m\].
     pub outline: Vec<Vec3>,
 }
 
@@ -446,7 +446,7 @@ impl<'a> Scope<'a> {
     }
 
     /// For each frame that counts the detection of the target's class nearest to a place, within a radius
-    /// [m], unless it is one of the other objects of that class.
+    /// \[m\], unless it is one of the other objects of that class.
     pub fn hits(
         &self,
         target: &Target,

@@ -14,7 +14,7 @@ use eh_contract::verdict::Truth;
 use crate::body;
 use crate::scope::{Finding, Fingers, Scope, Target};
 
-/// How far around its old place an object that is no longer there is looked for [m].
+/// How far around its old place an object that is no longer there is looked for \[m\].
 const ELSEWHERE: f64 = 1.5;
 
 fn object(scope: &Scope<'_>, name: &str) -> Result<Target, Finding> {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Key of the gripper's largest width [m], against which objects to be held are checked.
+/// Key of the gripper's largest width \[m\], against which objects to be held are checked.
 pub const GRIPPER_MAX_OPENING: &str = "gripper_max_opening";
 
 /// What the body can do: names as in the `embodiment` of descriptors, for example
@@ -48,9 +48,9 @@ pub enum EmbodimentError {
     TooWide {
         /// Ref.
         object: String,
-        /// Its narrowest horizontal edge [m].
+        /// Its narrowest horizontal edge \[m\].
         width: f64,
-        /// The gripper's largest width [m].
+        /// The gripper's largest width \[m\].
         opening: f64,
     },
 }
@@ -98,7 +98,7 @@ impl Embodiment {
         Ok(())
     }
 
-    /// Checks that an object with these horizontal edges [m] fits between the fingers. Edges that are not
+    /// Checks that an object with these horizontal edges \[m\] fits between the fingers. Edges that are not
     /// known (zero) pass, and so does everything where the profile gives no opening.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub struct GateLimits {
     pub start_within: Duration,
     /// Longest time from a cancel to confirmed standstill.
     pub stop_timeout: Duration,
-    /// How far an object may have moved between planning and start [m].
+    /// How far an object may have moved between planning and start \[m\].
     pub max_displacement: f64,
 }
 

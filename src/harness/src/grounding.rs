@@ -77,7 +77,7 @@ fn support_of(object: &SceneObject, scene: &SceneSnapshot) -> Option<Support> {
     })
 }
 
-/// The narrowest two horizontal edges of a box [m].
+/// The narrowest two horizontal edges of a box \[m\].
 pub const fn horizontal(size: Vec3) -> (f64, f64) {
     (size.x, size.y)
 }

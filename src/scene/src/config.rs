@@ -10,19 +10,19 @@ use crate::error::SceneError;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SceneConfig {
-    /// Standard deviation of a detection that brings no covariance [m]; a depth camera at 3 m.
+    /// Standard deviation of a detection that brings no covariance \[m\]; a depth camera at 3 m.
     pub default_std: f64,
-    /// Error that does not average out [m]: calibration, localisation.
+    /// Error that does not average out \[m\]: calibration, localisation.
     pub floor_std: f64,
-    /// Heading error of the localisation [rad]; times the range it widens the gate.
+    /// Heading error of the localisation \[rad\]; times the range it widens the gate.
     pub heading_std: f64,
     /// Growth of an object's uncertainty while unseen [m/√s]; people push things about.
     pub drift: f64,
-    /// Largest uncertainty that drift adds [m].
+    /// Largest uncertainty that drift adds \[m\].
     pub drift_limit: f64,
     /// Largest squared Mahalanobis distance of a match: the 99.7 % quantile of χ² with 3 degrees.
     pub gate: f64,
-    /// Largest distance of a match whatever the covariances say [m].
+    /// Largest distance of a match whatever the covariances say \[m\].
     pub gate_limit: f64,
     /// Sightings that make a new object; one could be a false detection.
     pub confirm_hits: u32,
@@ -32,7 +32,7 @@ pub struct SceneConfig {
     pub min_score: f64,
     /// Frames in which an object was looked for and not found before it may be found elsewhere.
     pub relocate_misses: u32,
-    /// How far an object may have moved unseen and still be recognised [m].
+    /// How far an object may have moved unseen and still be recognised \[m\].
     pub relocate_radius: f64,
     /// Probability that a detector finds an object in free view.
     pub detection_probability: f64,
@@ -46,31 +46,31 @@ pub struct SceneConfig {
     pub max_confidence: f64,
     /// An object below this confidence is retired.
     pub retire_below: f64,
-    /// An object moved when it is further than this from where it was at its last version [m].
+    /// An object moved when it is further than this from where it was at its last version \[m\].
     pub significant_move: f64,
-    /// The same for the robot [m].
+    /// The same for the robot \[m\].
     pub significant_robot_move: f64,
-    /// The same for the robot's heading [rad].
+    /// The same for the robot's heading \[rad\].
     pub significant_robot_turn: f64,
     /// Classes that are persons.
     pub person_classes: Vec<String>,
-    /// Largest height difference between an object's bottom and a top that it begins to stand on [m].
+    /// Largest height difference between an object's bottom and a top that it begins to stand on \[m\].
     pub on_height_enter: f64,
-    /// At which it no longer stands on it [m].
+    /// At which it no longer stands on it \[m\].
     pub on_height_leave: f64,
-    /// How far beyond the edge its centre may be when it begins to stand on it [m].
+    /// How far beyond the edge its centre may be when it begins to stand on it \[m\].
     pub on_margin_enter: f64,
-    /// At which it no longer stands on it [m].
+    /// At which it no longer stands on it \[m\].
     pub on_margin_leave: f64,
-    /// How far outside its room something may be before it is in another one [m].
+    /// How far outside its room something may be before it is in another one \[m\].
     pub room_margin: f64,
-    /// Gap between two objects at which they begin to be near [m].
+    /// Gap between two objects at which they begin to be near \[m\].
     pub near_enter: f64,
-    /// At which they no longer are [m].
+    /// At which they no longer are \[m\].
     pub near_leave: f64,
-    /// Gap between the robot and something at which it begins to be near [m].
+    /// Gap between the robot and something at which it begins to be near \[m\].
     pub robot_near_enter: f64,
-    /// At which it no longer is [m].
+    /// At which it no longer is \[m\].
     pub robot_near_leave: f64,
     /// Most detections of one frame; those with the lowest score are left out.
     pub max_detections: usize,

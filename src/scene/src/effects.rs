@@ -20,10 +20,10 @@ pub const ANY: &str = "*";
 /// State of an object that is held: by whom.
 pub const STATE_HELD_BY: &str = "held_by";
 
-/// How well the place is known where a gripper let go of something [m].
+/// How well the place is known where a gripper let go of something \[m\].
 const RELEASE_STD: f64 = 0.05;
 
-/// How far from the tool an object may be seen while it is held [m].
+/// How far from the tool an object may be seen while it is held \[m\].
 const IN_HAND: f64 = 0.25;
 
 /// Confidence of what an execution did: a verdict is not certainty.

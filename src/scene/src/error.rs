@@ -34,9 +34,9 @@ pub enum SceneError {
     StaleFrame {
         /// The detector.
         origin: String,
-        /// Its age [s].
+        /// Its age \[s\].
         age: f64,
-        /// The limit [s].
+        /// The limit \[s\].
         limit: f64,
     },
     /// A frame lies in the future.
@@ -44,9 +44,9 @@ pub enum SceneError {
     FutureFrame {
         /// The detector.
         origin: String,
-        /// How far [s].
+        /// How far \[s\].
         ahead: f64,
-        /// The limit [s].
+        /// The limit \[s\].
         limit: f64,
     },
     /// A frame is not newer than the one before.

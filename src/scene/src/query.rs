@@ -34,7 +34,7 @@ pub struct Query {
     pub within: String,
     /// Sort by distance from here.
     pub nearest: Option<Vec3>,
-    /// Largest distance from there on the floor [m]; zero: no limit.
+    /// Largest distance from there on the floor \[m\]; zero: no limit.
     pub max_distance: f64,
     /// Most entries; zero: [`DEFAULT_LIMIT`].
     pub limit: usize,

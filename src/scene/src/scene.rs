@@ -29,7 +29,7 @@ use crate::tracker::{Observed, Tracker};
 /// A clock that goes back by more than this was set back; less is jitter between publishers.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
-/// How far above the floor something is held while the tool's place is not known [m].
+/// How far above the floor something is held while the tool's place is not known \[m\].
 const HELD_HEIGHT: f64 = 0.8;
 
 /// The scene of one map.

@@ -33,7 +33,7 @@ const MOVED_QUANTILE: f64 = 7.81;
 /// Bodies nearer than this share of their smaller edge are one body: two can't be in one place.
 const OVERLAP_SHARE: f64 = 0.5;
 
-/// Smallest edge that is assumed for a body of unknown size [m].
+/// Smallest edge that is assumed for a body of unknown size \[m\].
 const ASSUMED_EDGE: f64 = 0.08;
 
 /// Least score sum by which another class has to lead before an object's class is corrected.
@@ -42,16 +42,16 @@ const CLASS_LEAD: f64 = 3.0;
 /// Sightings in a row with another value before an attribute is corrected.
 const ATTRIBUTE_VOTES: u32 = 4;
 
-/// Largest distance of a detection from a candidate for a new object [m].
+/// Largest distance of a detection from a candidate for a new object \[m\].
 const CANDIDATE_GATE: f64 = 0.15;
 
-/// Distance from where an object was picked up within which it is found "still there" [m].
+/// Distance from where an object was picked up within which it is found "still there" \[m\].
 const STILL_THERE: f64 = 0.10;
 
-/// Distance from the robot within which a fallen object lies [m].
+/// Distance from the robot within which a fallen object lies \[m\].
 const FALLEN_RADIUS: f64 = 1.2;
 
-/// Distance from the tool beyond which an object is not in the gripper [m].
+/// Distance from the tool beyond which an object is not in the gripper \[m\].
 const OUT_OF_HAND: f64 = 0.25;
 
 /// Most references to sensor frames of one object.
@@ -63,10 +63,10 @@ const MAX_DETECTORS: usize = 64;
 /// Share of a piece of furniture that has to be covered before it counts as looked at.
 const COVERED_SHARE: f64 = 0.6;
 
-/// Least time between two entries of when a piece of furniture was looked at [ns].
+/// Least time between two entries of when a piece of furniture was looked at \[ns\].
 const COVERED_INTERVAL: i64 = 300_000_000;
 
-/// How far beyond the frames' usual distance an occluder is looked for [m].
+/// How far beyond the frames' usual distance an occluder is looked for \[m\].
 const INFLATE: f64 = 0.03;
 
 /// What the tracker knows of an object beyond its node.
@@ -685,7 +685,7 @@ impl Tracker {
         }
     }
 
-    /// The object is at a place that an execution gave it, known to within `std` [m].
+    /// The object is at a place that an execution gave it, known to within `std` \[m\].
     pub fn note_placed(&mut self, graph: &SceneGraph, name: &str, std: f64, config: &SceneConfig) {
         self.held_from.remove(name);
         if let Some(object) = graph.get(name) {

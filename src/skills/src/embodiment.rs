@@ -7,7 +7,7 @@ use eh_contract::geometry::Vec3;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A named configuration of the arm: joint positions [rad] by joint name.
+/// A named configuration of the arm: joint positions \[rad\] by joint name.
 pub type Configuration = BTreeMap<String, f64>;
 
 /// The body.
@@ -18,46 +18,46 @@ pub struct Embodiment {
     pub base_frame: String,
     /// Frame of the map (REP-105).
     pub map_frame: String,
-    /// Radius of the circle around base_link that holds the base [m].
+    /// Radius of the circle around base_link that holds the base \[m\].
     pub base_radius: f64,
-    /// Free space that is wanted between that circle and furniture [m]; more than what navigation keeps
+    /// Free space that is wanted between that circle and furniture \[m\]; more than what navigation keeps
     /// as its own margin plus its goal tolerance.
     pub base_clearance: f64,
-    /// Wanted gap on the floor from base_link to what is to be grasped or reached [m].
+    /// Wanted gap on the floor from base_link to what is to be grasped or reached \[m\].
     pub stand_off: f64,
-    /// Largest such gap at which the arm still reaches [m].
+    /// Largest such gap at which the arm still reaches \[m\].
     pub max_stand_off: f64,
-    /// Wanted gap from base_link to a person [m].
+    /// Wanted gap from base_link to a person \[m\].
     pub person_stand_off: f64,
     /// Name of the arm's planning group.
     pub arm_group: String,
     /// Link whose pose is planned for; x points out of the gripper, y from finger to finger.
     pub tool_link: String,
-    /// The shoulder in base_link [m]: the tool's heading is taken from here to the target.
+    /// The shoulder in base_link \[m\]: the tool's heading is taken from here to the target.
     pub shoulder: Vec3,
-    /// Distance from the shoulder to the tool with the arm stretched [m].
+    /// Distance from the shoulder to the tool with the arm stretched \[m\].
     pub reach: f64,
-    /// Distance from the tool link back to the palm [m]: how deep something fits between the fingers.
+    /// Distance from the tool link back to the palm \[m\]: how deep something fits between the fingers.
     pub finger_length: f64,
-    /// Largest gap between the fingers [m].
+    /// Largest gap between the fingers \[m\].
     pub gripper_max_width: f64,
-    /// Effort with which it closes on an object [N].
+    /// Effort with which it closes on an object \[N\].
     pub grasp_effort: f64,
     /// Named configurations of the arm; stow and carry have to be among them.
     pub configurations: BTreeMap<String, Configuration>,
-    /// Joint whose position is the gap between the fingers [m].
+    /// Joint whose position is the gap between the fingers \[m\].
     pub gripper_joint: String,
     /// The head's pan joint (positive to the left) and tilt joint (positive down).
     pub head_joints: [String; 2],
-    /// Least and largest pan [rad].
+    /// Least and largest pan \[rad\].
     pub head_pan_limits: [f64; 2],
-    /// Least and largest tilt [rad].
+    /// Least and largest tilt \[rad\].
     pub head_tilt_limits: [f64; 2],
-    /// Where the pan axis and the tilt axis meet, in base_link [m].
+    /// Where the pan axis and the tilt axis meet, in base_link \[m\].
     pub neck: Vec3,
-    /// The camera in the head's tilt link (x forward, z up) [m].
+    /// The camera in the head's tilt link (x forward, z up) \[m\].
     pub camera: Vec3,
-    /// Time that a turn of the head takes at most [s].
+    /// Time that a turn of the head takes at most \[s\].
     pub head_turn_time: f64,
 }
 

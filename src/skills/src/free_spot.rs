@@ -10,16 +10,16 @@ use crate::program::Context;
 /// Most spots that are tried.
 pub const MAX_SPOTS: usize = 8;
 
-/// Free rim of the support around what is set down [m].
+/// Free rim of the support around what is set down \[m\].
 const RIM: f64 = 0.04;
 
-/// Room for the fingers between what is set down and what stands there [m].
+/// Room for the fingers between what is set down and what stands there \[m\].
 const FINGERS: f64 = 0.05;
 
-/// Distance between two spots that are tried [m].
+/// Distance between two spots that are tried \[m\].
 const SPACING: f64 = 0.08;
 
-/// Distance from the shoulder at which the arm sets down most easily [m].
+/// Distance from the shoulder at which the arm sets down most easily \[m\].
 const EASY: f64 = 0.5;
 
 /// Spots on top of the support, as points in the map at the height of its top.

@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::embodiment::Embodiment;
 
-/// Size that is taken where the detector gave none [m]: a small thing that any gripper closes on.
+/// Size that is taken where the detector gave none \[m\]: a small thing that any gripper closes on.
 pub const UNKNOWN_SIZE: Vec3 = Vec3::new(0.06, 0.06, 0.08);
 
-/// The fingers have to open at least this much wider than the object [m].
+/// The fingers have to open at least this much wider than the object \[m\].
 pub const MARGIN: f64 = 0.004;
 
-/// Edges that differ by less than this make a round or square thing [m].
+/// Edges that differ by less than this make a round or square thing \[m\].
 const ROUND: f64 = 0.012;
 
-/// How far the tool is lifted straight up after the fingers closed [m].
+/// How far the tool is lifted straight up after the fingers closed \[m\].
 pub const LIFT: f64 = 0.12;
 
-/// Distance that is kept between fingers and object before the approach [m].
+/// Distance that is kept between fingers and object before the approach \[m\].
 const STAND_BACK: f64 = 0.06;
 
 /// From where the tool comes.
@@ -36,7 +36,7 @@ pub enum Approach {
 }
 
 impl Approach {
-    /// Angle of the tool below the horizontal [rad].
+    /// Angle of the tool below the horizontal \[rad\].
     pub const fn pitch(self) -> f64 {
         match self {
             Approach::Top => FRAC_PI_2,
@@ -57,9 +57,9 @@ pub struct Grasp {
     pub before: Pose,
     /// Tool pose after the straight lift.
     pub lifted: Pose,
-    /// How far the tool may be turned about its own x, y and z [rad].
+    /// How far the tool may be turned about its own x, y and z \[rad\].
     pub orientation_tolerance: [f64; 3],
-    /// Height of the tool above the object's lowest point [m].
+    /// Height of the tool above the object's lowest point \[m\].
     pub above_bottom: f64,
 }
 
@@ -70,23 +70,23 @@ pub struct HeldGrasp {
     pub object: String,
     /// From where.
     pub approach: Approach,
-    /// Height of the tool above the object's lowest point [m].
+    /// Height of the tool above the object's lowest point \[m\].
     pub above_bottom: f64,
-    /// Size of the object [m].
+    /// Size of the object \[m\].
     pub size: Vec3,
 }
 
 /// Why there is no way.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NoGrasp {
-    /// Wider than the fingers open, whichever way it is taken [m].
+    /// Wider than the fingers open, whichever way it is taken \[m\].
     TooWide {
-        /// Narrowest width [m].
+        /// Narrowest width \[m\].
         width: f64,
     },
-    /// Farther than the arm reaches [m].
+    /// Farther than the arm reaches \[m\].
     TooFar {
-        /// Distance from the shoulder [m].
+        /// Distance from the shoulder \[m\].
         distance: f64,
     },
 }
@@ -113,7 +113,7 @@ pub fn tool_rotation(heading: f64, pitch: f64) -> UnitQuaternion<f64> {
         * UnitQuaternion::from_axis_angle(&Vector3::y_axis(), pitch)
 }
 
-/// Heading from the shoulder to a point in base_link [rad].
+/// Heading from the shoulder to a point in base_link \[rad\].
 pub fn bearing(body: &Embodiment, at: Vec3) -> f64 {
     (at.y - body.shoulder.y).atan2(at.x - body.shoulder.x)
 }

@@ -12,11 +12,11 @@ use crate::native_code;
 use crate::program::{no_transform, Context, Failure, SkillProgram, Step};
 use crate::sub_goal::{Goal, SubGoalOutcome};
 
-/// How far beyond a limit a target may be and still be in view [rad]: a few degrees of a camera's half
+/// How far beyond a limit a target may be and still be in view \[rad\]: a few degrees of a camera's half
 /// angle of view.
 const EDGE: f64 = 0.15;
 
-/// Pan and tilt [rad] that point the camera's axis at a place in base_link [m], not limited.
+/// Pan and tilt \[rad\] that point the camera's axis at a place in base_link \[m\], not limited.
 ///
 /// The camera sits off the tilt axis, so its axis passes the neck at `camera.z`; the angle that this
 /// costs is asin(camera.z / distance).

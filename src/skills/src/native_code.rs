@@ -65,7 +65,7 @@ pub const fn head(code: i32) -> ErrorCode {
     ErrorCode::HeadFailed
 }
 
-/// What a gripper's result says about opening to `width` [m]. It must be there, or at most 5 mm short.
+/// What a gripper's result says about opening to `width` \[m\]. It must be there, or at most 5 mm short.
 ///
 /// # Errors
 /// A sentence with value and limit.

@@ -10,7 +10,7 @@ use crate::native_code::{self, NextMove};
 use crate::program::{no_transform, numbered, Context, Failure, HeldChange, SkillProgram, Step};
 use crate::sub_goal::{ArmTarget, Goal, SubGoalOutcome};
 
-/// How far the tool may be off its place [m]; a gripper's fingers forgive that much.
+/// How far the tool may be off its place \[m\]; a gripper's fingers forgive that much.
 pub(crate) const POSITION_TOLERANCE: f64 = 0.005;
 
 /// Share of full speed near objects.

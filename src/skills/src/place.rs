@@ -13,17 +13,17 @@ use crate::pick::{arm_failure, named, tool_goal, SLOW};
 use crate::program::{no_transform, numbered, Context, Failure, HeldChange, SkillProgram, Step};
 use crate::sub_goal::SubGoalOutcome;
 
-/// Height from which it is let go [m]: more than the arm's and the detector's errors, less than what
+/// Height from which it is let go \[m\]: more than the arm's and the detector's errors, less than what
 /// breaks a cup.
 const DROP: f64 = 0.012;
 
-/// Height above that from which it is lowered [m].
+/// Height above that from which it is lowered \[m\].
 const ABOVE: f64 = 0.12;
 
-/// How far the empty gripper moves away [m].
+/// How far the empty gripper moves away \[m\].
 const RETREAT: f64 = 0.12;
 
-/// The tool's tolerance when something is held upright [rad]: its heading is free, its tilt is not.
+/// The tool's tolerance when something is held upright \[rad\]: its heading is free, its tilt is not.
 const TOLERANCE: [f64; 3] = [0.3, 0.1, 0.1];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

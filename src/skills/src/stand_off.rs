@@ -12,10 +12,10 @@ use crate::program::Context;
 /// Most candidates that are tried; each costs a question to the navigation server.
 pub const MAX_CANDIDATES: usize = 8;
 
-/// Two candidates closer than this are one [m]: a planner that refuses one refuses the other.
+/// Two candidates closer than this are one \[m\]: a planner that refuses one refuses the other.
 const SPACING: f64 = 0.12;
 
-/// What stands lower than this is in the way of the base [m].
+/// What stands lower than this is in the way of the base \[m\].
 const LOW: f64 = 0.3;
 
 /// A place to stand with its cost; the smallest comes first.
@@ -274,7 +274,7 @@ fn room_allows(room: &SceneObject, at: Vec3, context: &Context<'_>) -> bool {
             >= context.body.base_radius + 0.5 * context.body.base_clearance
 }
 
-/// Distance from a point to the nearest thing that the scene knows to stand on the floor [m].
+/// Distance from a point to the nearest thing that the scene knows to stand on the floor \[m\].
 fn clearance(at: Vec3, context: &Context<'_>, is_own: impl Fn(&str) -> bool) -> f64 {
     let Some(scene) = context.scene else {
         return f64::INFINITY;

@@ -6,13 +6,13 @@ use std::time::Duration;
 /// What counts as standing still.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StandstillLimits {
-    /// Largest linear speed of the base [m/s].
+    /// Largest linear speed of the base \[m/s\].
     pub base_linear: f64,
-    /// Largest angular speed of the base [rad/s].
+    /// Largest angular speed of the base \[rad/s\].
     pub base_angular: f64,
-    /// Largest speed of an arm or head joint [rad/s].
+    /// Largest speed of an arm or head joint \[rad/s\].
     pub joint: f64,
-    /// Largest speed at which the gap between the fingers changes [m/s].
+    /// Largest speed at which the gap between the fingers changes \[m/s\].
     pub gripper: f64,
     /// It has to stay below for this long.
     pub window: Duration,
@@ -63,7 +63,7 @@ impl StandstillMeter {
         }
     }
 
-    /// Takes in a measured twist of the base [m/s, rad/s].
+    /// Takes in a measured twist of the base \[m/s, rad/s\].
     pub fn odometry(&mut self, now: Duration, linear: f64, angular: f64) {
         let old = self.base;
         self.base = Some((

@@ -13,9 +13,9 @@ pub enum ArmTarget {
         frame_id: String,
         /// The pose.
         pose: Pose,
-        /// How far the tool may be off [m].
+        /// How far the tool may be off \[m\].
         position_tolerance: f64,
-        /// How far it may be turned about its own x, y and z [rad].
+        /// How far it may be turned about its own x, y and z \[rad\].
         orientation_tolerance: [f64; 3],
     },
     /// A named configuration of the embodiment.
@@ -45,16 +45,16 @@ pub enum Goal {
     },
     /// Move the fingers.
     Gripper {
-        /// Wanted gap between them [m].
+        /// Wanted gap between them \[m\].
         width: f64,
-        /// Largest effort [N].
+        /// Largest effort \[N\].
         max_effort: f64,
     },
     /// Turn the head.
     Head {
-        /// To the left [rad].
+        /// To the left \[rad\].
         pan: f64,
-        /// Down [rad].
+        /// Down \[rad\].
         tilt: f64,
         /// Time for it.
         duration: Duration,
@@ -87,9 +87,9 @@ pub enum SubGoalOutcome {
 /// The result of a gripper action.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GripperReport {
-    /// Gap between the fingers [m].
+    /// Gap between the fingers \[m\].
     pub position: f64,
-    /// Effort [N].
+    /// Effort \[N\].
     pub effort: f64,
     /// Pushes without moving.
     pub stalled: bool,

@@ -36,7 +36,7 @@ pub struct GrantRecord {
     pub token: u64,
     /// To whom.
     pub controller_id: String,
-    /// ROS time when it was written [ns].
+    /// ROS time when it was written \[ns\].
     pub granted_at_ns: i64,
 }
 
