@@ -83,6 +83,14 @@ pub(crate) trait Served: Send + 'static {
     where
         Self: Sized;
 
+    /// Feedback that comes right before the result, if there is any.
+    fn last_feedback(&self) -> Option<FeedbackOf<Self>>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Asks the robot to give the goal up.
     fn cancel(&mut self, robot: &mut Robot, job: &Self::Job);
 }
@@ -293,6 +301,9 @@ impl<S: Served> Server<S> {
                 true
             }
             Progress::Ended(end) => {
+                if let Some(feedback) = self.served.last_feedback() {
+                    self.publish_feedback(*id, feedback);
+                }
                 ended.push((*id, end));
                 false
             }

@@ -63,14 +63,14 @@ impl Served for GripperServer {
     ) -> Progress<GripperCommand_Feedback, GripperCommand_Result> {
         match robot.gripper_status(job.id) {
             Some(GripperStatus::Active(now)) => {
-                Progress::Running(job.feedback.is_due(moment.now).then(|| {
+                Progress::Running(job.feedback.is_due(moment.now).then_some(
                     GripperCommand_Feedback {
                         position: now.position,
                         effort: now.effort,
                         stalled: now.stalled,
                         reached_goal: now.reached_goal,
-                    }
-                }))
+                    },
+                ))
             }
             Some(GripperStatus::Ended(end)) => {
                 let reached = end.reached_goal || (end.stalled && self.allow_stalling);

@@ -11,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod action_server;
+mod arm_request;
 mod fault_request;
 mod frame_names;
 mod goal_book;
