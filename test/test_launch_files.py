@@ -312,6 +312,18 @@ def test_a_node_that_does_not_listen_is_ended_all_the_same(tmp_path, monkeypatch
         os.kill(pid, 0)
 
 
+def test_a_killed_runner_leaves_nothing_behind(tmp_path):
+    path = prefix_with(tmp_path, one=("echo ready $$; exec sleep 1000", ""))
+    process = start(tmp_path, path)
+    pid = int(lines_until(process, "ready")[-1].split()[-1])
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split()[2]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_a_missing_program_starts_nothing(tmp_path):
     path = prefix_with(tmp_path, one=(WAITS, ""))
     (tmp_path / "lib/p/one").unlink()

@@ -1,6 +1,7 @@
 """Starts the nodes of a launch file, passes on their output, and ends them together."""
 
 import argparse
+import ctypes
 import os
 import selectors
 import shlex
@@ -19,6 +20,15 @@ from launch_file import LaunchFileError
 # As in `ros2 launch`: how long a node has after SIGINT, and then after SIGTERM.
 INTERRUPT_TIMEOUT = 5.0
 TERMINATE_TIMEOUT = 5.0
+
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent():
+    """Asks Linux to kill this process when its parent ends, in whatever way."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def command_of(node, executable, parameter_folder):
@@ -70,6 +80,7 @@ class Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         os.set_blocking(self.popen.stdout.fileno(), False)
         self.output_is_open = True
