@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 /// Key of the gripper's largest width \[m\], against which objects to be held are checked.
-pub const GRIPPER_MAX_OPENING: &str = "gripper_max_opening";
+pub const GRIPPER_MAX_WIDTH: &str = "gripper_max_width";
 
 /// What the body can do: names as in the `embodiment` of descriptors, for example
 /// `{"mobile_base": true, "reach": 0.85, "payload": 1.0, "gripper": "parallel"}`. Numbers are the most
@@ -24,7 +24,7 @@ pub enum EmbodimentError {
         reason: String,
     },
     /// The body has too little of it.
-    #[error("it needs {name} = {wanted}, this robot has {found}; the parameter embodiment says what the robot has")]
+    #[error("it needs {name} = {wanted}, this robot has {found}; the parameters embodiment.* say what the robot has")]
     TooLittle {
         /// What.
         name: String,
@@ -34,7 +34,7 @@ pub enum EmbodimentError {
         found: Value,
     },
     /// The body does not say.
-    #[error("it needs {name} = {wanted}, and the parameter embodiment does not say whether this robot has it")]
+    #[error("it needs {name} = {wanted}, and the parameters embodiment.* do not say whether this robot has it")]
     NotSaid {
         /// What.
         name: String,
@@ -56,6 +56,11 @@ pub enum EmbodimentError {
 }
 
 impl Embodiment {
+    /// Adds what the body has; a name that is there already gets the new value.
+    pub fn set(&mut self, name: &str, value: Value) {
+        self.0.insert(name.into(), value);
+    }
+
     /// Reads a profile from JSON text.
     ///
     /// # Errors
@@ -104,7 +109,7 @@ impl Embodiment {
     /// # Errors
     /// [`EmbodimentError::TooWide`].
     pub fn check_grasp(&self, object: &str, x: f64, y: f64) -> Result<(), EmbodimentError> {
-        let Some(opening) = self.0.get(GRIPPER_MAX_OPENING).and_then(Value::as_f64) else {
+        let Some(opening) = self.0.get(GRIPPER_MAX_WIDTH).and_then(Value::as_f64) else {
             return Ok(());
         };
         let width = x.min(y);
@@ -126,7 +131,7 @@ mod tests {
 
     fn body() -> Embodiment {
         Embodiment::parse(
-            r#"{"mobile_base": true, "reach": 0.8, "gripper": "parallel", "gripper_max_opening": 0.1}"#,
+            r#"{"mobile_base": true, "reach": 0.8, "gripper": "parallel", "gripper_max_width": 0.1}"#,
         )
         .unwrap()
     }

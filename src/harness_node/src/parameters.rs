@@ -6,19 +6,17 @@ use std::time::Duration;
 use eh_contract::id::check_id;
 use eh_harness::admission::TaskDefaults;
 use eh_harness::budget::BudgetLimits;
-use eh_harness::embodiment::Embodiment;
+use eh_harness::embodiment::{Embodiment, GRIPPER_MAX_WIDTH};
 use eh_harness::gate::GateLimits;
 use eh_harness::settings::Waits;
 use eh_harness::Settings;
 use eh_ledger::issuer_policy::IssuerPolicy;
-use eh_ros_edge::params::{choice, integer, number, text, texts};
+use eh_ros_edge::params::{choice, flag, integer, number, text, texts};
 use eh_ros_edge::state_directory;
 use rclrs::Node;
+use serde_json::Value;
 
 use crate::Error;
-
-/// The body where no other is described: the simulated robot's.
-const DEFAULT_EMBODIMENT: &str = r#"{"mobile_base": true, "head": "pan_tilt", "reach": 0.85, "payload": 1.0, "gripper": "parallel", "gripper_max_opening": 0.1}"#;
 
 /// What the node is set to.
 #[derive(Clone, Debug)]
@@ -84,16 +82,7 @@ impl Parameters {
             name: "robot_id",
             reason: e.to_string(),
         })?;
-        let embodiment = text(
-            node,
-            "embodiment",
-            DEFAULT_EMBODIMENT,
-            "What the body can do, as a JSON object with the names that skills demand.",
-        )?;
-        let embodiment = Embodiment::parse(&embodiment).map_err(|e| Error::Value {
-            name: "embodiment",
-            reason: e.to_string(),
-        })?;
+        let embodiment = declare_embodiment(node)?;
         let permissions = texts(
             node,
             "default_permissions",
@@ -284,4 +273,94 @@ impl Parameters {
             )?,
         })
     }
+}
+
+/// What the body can do. The names are those of the skill nodes' parameters, so that one file describes
+/// the body for all; what is empty or zero is not said, and a skill that demands it is refused.
+fn declare_embodiment(node: &Node) -> Result<Embodiment, Error> {
+    let more = text(
+        node,
+        "embodiment.more",
+        "",
+        "What the body has beyond the other embodiment.* parameters, as a JSON object. Empty: nothing.",
+    )?;
+    let mut body = if more.trim().is_empty() {
+        Embodiment::default()
+    } else {
+        Embodiment::parse(&more).map_err(|e| Error::Value {
+            name: "embodiment.more",
+            reason: e.to_string(),
+        })?
+    };
+    let mut say = |name: &str, value: Value| {
+        let said = match &value {
+            Value::Number(number) => number.as_f64() != Some(0.0),
+            Value::String(text) => !text.is_empty(),
+            _ => true,
+        };
+        if said {
+            body.set(name, value);
+        }
+    };
+    let amount = |name: &str, default, most, unit: &str, what: &str| {
+        number(node, name, default, 0.0..=most, unit, what)
+    };
+    say(
+        "mobile_base",
+        flag(node, "embodiment.mobile_base", true, "Whether it drives.")?.into(),
+    );
+    say(
+        "reach",
+        amount(
+            "embodiment.reach",
+            0.88,
+            10.0,
+            "m",
+            "How far the tool gets from the shoulder. 0: no arm.",
+        )?
+        .into(),
+    );
+    say(
+        "payload",
+        amount(
+            "embodiment.payload",
+            1.0,
+            1000.0,
+            "kg",
+            "What it can lift. 0: not said.",
+        )?
+        .into(),
+    );
+    say(
+        GRIPPER_MAX_WIDTH,
+        amount(
+            "embodiment.gripper_max_width",
+            0.1,
+            5.0,
+            "m",
+            "Largest gap between the fingers. 0: not said.",
+        )?
+        .into(),
+    );
+    say(
+        "gripper",
+        text(
+            node,
+            "embodiment.gripper",
+            "parallel",
+            "Kind of gripper. Empty: none.",
+        )?
+        .into(),
+    );
+    say(
+        "head",
+        text(
+            node,
+            "embodiment.head",
+            "pan_tilt",
+            "Kind of head. Empty: none that moves.",
+        )?
+        .into(),
+    );
+    Ok(body)
 }

@@ -202,7 +202,7 @@ pub fn settings() -> Settings {
     Settings {
         embodiment: Embodiment::parse(
             r#"{"mobile_base": true, "head": "pan_tilt", "reach": 0.85, "payload": 1.0,
-                "gripper": "parallel", "gripper_max_opening": 0.1}"#,
+                "gripper": "parallel", "gripper_max_width": 0.1}"#,
         )
         .unwrap(),
         ..Settings::default()
