@@ -51,6 +51,10 @@ const BEACON_PERIOD: Duration = Duration::from_millis(200);
 /// Period of `declared_runs`, as in msg/DeclaredRun.msg.
 const DECLARE_PERIOD: Duration = Duration::from_millis(100);
 
+/// How long the servers of goals of an earlier life are waited for; discovery takes seconds on a busy
+/// machine.
+const DISCOVERY: Duration = Duration::from_secs(5);
+
 /// Longest name of a sender that goes into a log.
 const MAX_NAME: usize = 200;
 
@@ -960,6 +964,8 @@ impl Executor {
                     );
                     let this = self.clone();
                     drop(self.node.commands().run(async move {
+                        // Time to discover the servers is not taken from the time to stop.
+                        this.await_servers_of(&id).await;
                         let cause = match event {
                             ExecutorEvent::Stop(cause) => cause,
                             _ => StopCause::Restart,
@@ -967,6 +973,18 @@ impl Executor {
                         this.bring_to_standstill(&id, cause, None).await;
                     }));
                 }
+            }
+        }
+    }
+
+    /// Waits a while for the servers of a command's open goals.
+    async fn await_servers_of(&self, command_id: &str) {
+        let Some(record) = self.record(command_id) else {
+            return;
+        };
+        for goal in record.open_goals() {
+            if let Some(foreign) = self.foreign.by_name(&goal.action_name) {
+                foreign.wait_for_server(DISCOVERY).await;
             }
         }
     }

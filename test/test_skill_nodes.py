@@ -1,0 +1,818 @@
+"""The executors against independent foreign servers: what starts, what is refused, how it stops."""
+
+import copy
+import math
+import os
+import signal
+import threading
+import time
+import uuid
+
+from command_digest import digest
+from conftest import node_program
+from conftest import wait_until
+import pytest
+
+pytest.importorskip('rclpy')
+
+UNKNOWN, ACCEPTED, EXECUTING, CANCELING, SUCCEEDED, CANCELED, ABORTED = range(7)
+TOKEN = 7
+
+
+class Robot:
+    """Nav2, MoveIt 2, a gripper, a base and the control lease, as the adapters meet them."""
+
+    def __init__(self, node):
+        from embodied_harness.action import ExecuteSkill
+        from embodied_harness.msg import ControlLease, DeclaredRun, ExecutorBeacon, ProtectionState
+        from embodied_harness.msg import RunEvent, SkillCatalog, SkillStatusArray
+        from nav_msgs.msg import Odometry
+        from rclpy.callback_groups import ReentrantCallbackGroup
+        from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
+        from sensor_msgs.msg import JointState
+        from tf2_msgs.msg import TFMessage
+
+        self.node = node
+        self.group = ReentrantCallbackGroup()
+        self.action = ExecuteSkill
+        self.types = {'odom': Odometry, 'joints': JointState, 'lease': ControlLease,
+                      'protection': ProtectionState}
+
+        def latched(depth):
+            return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self._odom = node.create_publisher(Odometry, 'odom', qos_profile_sensor_data)
+        self._joints = node.create_publisher(JointState, 'joint_states', qos_profile_sensor_data)
+        self._lease = node.create_publisher(ControlLease, 'control_lease', latched(1))
+        self._protection = node.create_publisher(ProtectionState, 'protection_state', latched(1))
+        self._tf = node.create_publisher(TFMessage, '/tf_static', latched(1))
+        self.beacons = {}
+        self.catalogs = {}
+        self.statuses = {}
+        self.runs = []
+        self.declared = []
+        node.create_subscription(
+            ExecutorBeacon, 'executor_beacon', self._take_beacon, 10)
+        node.create_subscription(
+            SkillCatalog, 'skill_catalog',
+            lambda m: self.catalogs.__setitem__(m.executor, m), latched(8))
+        node.create_subscription(
+            SkillStatusArray, 'skill_status',
+            lambda m: self.statuses.__setitem__(m.executor, m), latched(8))
+        node.create_subscription(RunEvent, 'run_events', self.runs.append, latched(64))
+        node.create_subscription(DeclaredRun, 'declared_runs', self.declared.append, 10)
+        self._send_map_to_base()
+        # What the base does: its speed, and how it gets there when it is told to stop [m/s, m/s²].
+        self.speed = 0.0
+        self.braking = 1.0
+        self.wanted = 0.0
+        self.lease_is_live = True
+        self.token = TOKEN
+        self.stop_latched = False
+        self.arm_speed = 0.0
+        self.gap = 0.05
+        self.stood_at = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def _take_beacon(self, message):
+        self.beacons[message.executor] = message
+
+    def _send_map_to_base(self):
+        from geometry_msgs.msg import TransformStamped
+        from tf2_msgs.msg import TFMessage
+        transform = TransformStamped()
+        transform.header.frame_id = 'map'
+        transform.child_frame_id = 'base_link'
+        self._tf.publish(TFMessage(transforms=[transform]))
+
+    def _live(self):
+        period = 0.02
+        count = 0
+        while not self._end.wait(period):
+            change = self.braking * period
+            before = self.speed
+            self.speed += max(-change, min(change, self.wanted - self.speed))
+            if before != 0.0 and self.speed == 0.0:
+                self.stood_at = time.time()
+            odom = self.types['odom']()
+            odom.twist.twist.linear.x = self.speed
+            self._odom.publish(odom)
+            joints = self.types['joints']()
+            joints.name = ['arm_{}_joint'.format(i) for i in range(1, 6)] + [
+                'gripper_joint', 'head_pan_joint', 'head_tilt_joint']
+            joints.position = [0.0] * 5 + [self.gap, 0.0, 0.0]
+            joints.velocity = [self.arm_speed] * 5 + [0.0] * 3
+            self._joints.publish(joints)
+            if count % 10 == 0:
+                self._tell_lease()
+            count += 1
+
+    def _tell_lease(self):
+        lease = self.types['lease'](controller_id='/harness_node', token=self.token)
+        lease.ttl.sec = 3
+        lease.remaining.sec = 3 if self.lease_is_live else 0
+        self._lease.publish(lease)
+        self._protection.publish(
+            self.types['protection'](stop_latched=self.stop_latched, stop_id='stop_1'))
+
+    def calm(self):
+        """Let everything be in order."""
+        self.wanted = 0.0
+        self.speed = 0.0
+        self.braking = 1.0
+        self.lease_is_live = True
+        self.token = TOKEN
+        self.stop_latched = False
+        self.arm_speed = 0.0
+        self._tell_lease()
+        self.runs.clear()
+        self.declared.clear()
+        self.stood_at = None
+
+    def close(self):
+        """Fall silent."""
+        self._end.set()
+        self._thread.join(timeout=5)
+
+
+@pytest.fixture(scope='module')
+def robot(ros_node):
+    """Give the robot around the executors."""
+    robot = Robot(ros_node)
+    yield robot
+    robot.close()
+
+
+@pytest.fixture(autouse=True)
+def calm(robot):
+    """Begin each test with a robot in order."""
+    robot.calm()
+
+
+class ForeignServer:
+    """One foreign action server whose behaviour the test sets."""
+
+    def __init__(self, robot, action, name, finish):
+        from rclpy.action import ActionServer, CancelResponse, GoalResponse
+        self.robot = robot
+        self.action = action
+        self.finish = finish
+        self.started = []
+        self.requests = []
+        self.acknowledge = threading.Event()
+        self.acknowledge.set()
+        self.accept = True
+        self.run_for = 0.0
+        self.ends = []
+        self._end = threading.Event()
+
+        def decide(_):
+            if not self.acknowledge.is_set():
+                self.acknowledge.wait(timeout=20)
+            return GoalResponse.ACCEPT if self.accept else GoalResponse.REJECT
+        self._server = ActionServer(
+            robot.node, action, name, execute_callback=self._execute, goal_callback=decide,
+            cancel_callback=lambda _: CancelResponse.ACCEPT, callback_group=robot.group)
+
+    def _execute(self, handle):
+        self.started.append(uuid.UUID(bytes=bytes(handle.goal_id.uuid)))
+        self.requests.append(handle.request)
+        moves = self.finish == 'navigation'
+        deadline = time.monotonic() + self.run_for
+        if moves and self.run_for > 0:
+            self.robot.wanted = 0.4
+            self.robot.speed = 0.4
+        while time.monotonic() < deadline and not self._end.is_set():
+            if handle.is_cancel_requested:
+                if moves:
+                    self.robot.wanted = 0.0
+                handle.canceled()
+                self.ends.append('canceled')
+                return self.action.Result()
+            time.sleep(0.01)
+        if moves:
+            self.robot.wanted = 0.0
+        return self._result(handle)
+
+    def _result(self, handle):
+        result = self.action.Result()
+        error = getattr(self, 'error', None)
+        if error is not None:
+            if self.finish == 'arm':
+                result.error_code.val = error
+            else:
+                result.error_code = error
+                result.error_msg = 'as the test wants'
+            handle.abort()
+            self.ends.append('aborted')
+            return result
+        if self.finish == 'arm':
+            result.error_code.val = 1
+        if self.finish == 'gripper':
+            goal = handle.request.command
+            result.position = max(goal.position, 0.07)
+            result.reached_goal = goal.position > 0.0
+            result.stalled = goal.position == 0.0
+        handle.succeed()
+        self.ends.append('succeeded')
+        return result
+
+    def close(self):
+        """End what runs and the server."""
+        self.acknowledge.set()
+        self._end.set()
+        time.sleep(0.05)
+        self._server.destroy()
+
+
+@pytest.fixture
+def nav2(robot):
+    """Give a NavigateToPose server."""
+    from nav2_msgs.action import NavigateToPose
+    server = ForeignServer(robot, NavigateToPose, 'navigate_to_pose', 'navigation')
+    yield server
+    server.close()
+
+
+class Client:
+    """The issuer's side of one executor."""
+
+    def __init__(self, robot, executor):
+        from embodied_harness.srv import QueryCommand, SettleCommand
+        from rclpy.action import ActionClient
+        self.robot = robot
+        self.name = '/' + executor
+        self.harmless, self.arguments = {
+            'navigation_skills_node': ('wait', {'duration': 0.0}),
+            'manipulation_skills_node': ('close_gripper', {})}[executor]
+        node = robot.node
+        self._actions = ActionClient(
+            node, robot.action, executor + '/execute_skill', callback_group=robot.group)
+        self._query = node.create_client(QueryCommand, executor + '/query')
+        self._settle = node.create_client(SettleCommand, executor + '/settle')
+        self._query_type, self._settle_type = QueryCommand, SettleCommand
+
+    def wait(self):
+        """Wait until the executor is there and has beaten."""
+        assert self._actions.wait_for_server(timeout_sec=20)
+        assert self._query.wait_for_service(timeout_sec=20)
+        assert self._settle.wait_for_service(timeout_sec=20)
+        wait_until(lambda: self.name in self.robot.beacons, 10, 'a beacon of ' + self.name)
+
+        # The sender is checked before the age: a late command tells whether the lease is known.
+        def lease_is_known():
+            goal = self.goal(self.harmless, self.arguments)
+            goal.envelope.start_within.sec = 0
+            goal.envelope.start_within.nanosec = 1
+            # Right after discovery an answer can be lost; here it is only asked again.
+            future = self._actions.send_goal_async(goal)
+            deadline = time.monotonic() + 2
+            while not future.done() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            return (future.done() and self.result(future.result()).result.error_code
+                    == errors().EXPIRED_COMMAND)
+        wait_until(lease_is_known, 20, 'the lease to be known to ' + self.name)
+
+    def forget(self):
+        """Forget what was heard of an earlier life."""
+        self.robot.beacons.pop(self.name, None)
+        self.robot.catalogs.pop(self.name, None)
+
+    def goal(self, skill='navigate_to_pose', arguments=None, command_id=None, **changes):
+        """Make a goal that is in order; changes are made before the digest is computed."""
+        import json
+        goal = self.robot.action.Goal()
+        c = goal.command
+        c.schema_version = 1
+        c.command_id = command_id or 'c-' + uuid.uuid4().hex[:12]
+        c.task_id = 'task'
+        c.robot_id = 'robot'
+        c.skill = skill
+        c.skill_version = '1.0.0'
+        if arguments is None:
+            arguments = {'pose': {'frame_id': 'map', 'x': 1.0, 'y': 0.5, 'yaw': 0.25}}
+        c.arguments_json = json.dumps(arguments)
+        c.start_within.sec = 5
+        for name, value in changes.items():
+            setattr(c, name, value)
+        c.digest = digest(c)
+        goal.envelope.fencing_token = TOKEN
+        goal.envelope.controller_id = '/harness_node'
+        goal.envelope.start_within.sec = 5
+        goal.envelope.beacon = copy.deepcopy(self.robot.beacons[self.name])
+        return goal
+
+    def send(self, goal):
+        """Send a goal; return its handle."""
+        future = self._actions.send_goal_async(goal)
+        handle = wait_until(lambda: future.done() and future.result(), 10, 'an acknowledgement')
+        assert handle.accepted, 'refusals are told in the result'
+        return handle
+
+    def result(self, handle, timeout=15):
+        """Wait for the answer of a handle."""
+        future = handle.get_result_async()
+        wait_until(future.done, timeout, 'the result of execute_skill')
+        return future.result()
+
+    def run(self, goal, timeout=15):
+        """Send a goal and return its answer."""
+        return self.result(self.send(goal), timeout)
+
+    def busy(self, goal):
+        """Run a goal; return the answer if a resource is busy, else free what it held."""
+        answer = self.run(goal)
+        if answer.result.error_code == errors().RESOURCE_BUSY:
+            return answer
+        assert self.settle(goal.command.command_id).error_code == 0
+        return None
+
+    def query(self, command_id):
+        """Ask for a command."""
+        future = self._query.call_async(self._query_type.Request(command_id=command_id))
+        wait_until(future.done, 10, 'the answer of query')
+        return future.result()
+
+    def settle(self, command_id, final_state=1, token=TOKEN, by='/harness_node', reason=''):
+        """Settle a command."""
+        future = self._settle.call_async(self._settle_type.Request(
+            command_id=command_id, final_state=final_state, settled_by=by, reason=reason,
+            fencing_token=token))
+        wait_until(future.done, 10, 'the answer of settle')
+        return future.result()
+
+
+def start(processes, executor, folder, *parameters):
+    """Start an executor with its journal in the folder."""
+    command = [node_program(executor), '--ros-args', '-p', 'state_directory:={}'.format(folder)]
+    for parameter in parameters:
+        command += ['-p', parameter]
+    return processes.start(command)
+
+
+@pytest.fixture
+def navigation(processes, robot, tmp_path):
+    """Give a running navigation_skills_node and its client."""
+    client = Client(robot, 'navigation_skills_node')
+    client.forget()
+    client.process = start(
+        processes, 'navigation_skills_node', tmp_path, 'acknowledge_timeout:=0.5',
+        'lost_timeout:=1.5', 'server_timeout:=0.3')
+    client.wait()
+    return client
+
+
+def errors():
+    """Return the error constants of ExecuteSkill."""
+    from embodied_harness.action import ExecuteSkill
+    return ExecuteSkill.Result
+
+
+def test_a_command_runs_once_and_is_held_until_it_is_settled(navigation, nav2, robot):
+    nav2.run_for = 0.3
+    goal = navigation.goal()
+    answer = navigation.run(goal)
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    status = answer.result.status
+    assert (status.state, status.control_end) == (status.STATE_ENDED, status.END_COMPLETED)
+    assert status.run_id and list(status.resources) == ['base']
+    request = nav2.requests[0].pose
+    assert (request.header.frame_id, request.pose.position.x) == ('map', 1.0)
+    assert request.pose.orientation.z == pytest.approx(math.sin(0.125))
+
+    # The run was told: start before, end after, with the bound arguments; the base was declared.
+    events = [e for e in robot.runs if e.run_id == status.run_id]
+    assert [e.event for e in events] == [1, 3]
+    assert '"x":1.0' in events[0].arguments_json
+    declared = [d for d in robot.declared if d.run_id == status.run_id]
+    assert declared[0].active and not declared[-1].active
+    assert declared[0].fencing_token == TOKEN
+
+    # Every goal that was sent stands in the journal under its UUID.
+    found = navigation.query(goal.command.command_id)
+    calls = found.foreign_calls
+    assert [uuid.UUID(bytes=bytes(c.goal_id.uuid)) for c in calls] == nav2.started
+    assert calls[0].action_name == '/navigate_to_pose' and calls[0].status == SUCCEEDED
+    assert 0 < calls[0].sent_sequence < calls[0].ended_sequence
+
+    # The same again: the same answer, nothing is started.
+    again = navigation.run(goal)
+    assert again.result.status.run_id == status.run_id and again.status == SUCCEEDED
+    assert len(nav2.started) == 1
+
+    # It holds the base until it is settled.
+    busy = navigation.run(navigation.goal())
+    assert busy.result.error_code == errors().RESOURCE_BUSY
+    assert goal.command.command_id in busy.result.error_msg
+    assert navigation.settle(goal.command.command_id, token=TOKEN - 1).error_code == 10106
+    assert navigation.settle(goal.command.command_id, final_state=9).error_code == 10122
+    assert navigation.settle('nobody').error_code == 10120
+    assert navigation.settle(goal.command.command_id).state == 'SETTLED'
+    assert navigation.settle(goal.command.command_id).error_code == 0, 'the same again'
+    assert navigation.settle(goal.command.command_id, final_state=2).error_code == 10121
+    assert navigation.run(navigation.goal()).status == SUCCEEDED
+
+
+def test_refusals_start_nothing_and_say_why(navigation, nav2, robot):
+    from builtin_interfaces.msg import Duration
+    from embodied_harness.msg import ExecutorBeacon, TargetBinding
+
+    def refused(code, goal, *words):
+        answer = navigation.run(goal)
+        assert answer.status == ABORTED
+        assert answer.result.error_code == code, answer.result.error_msg
+        assert answer.result.status.run_id == ''
+        for word in words:
+            assert word in answer.result.error_msg
+        assert len(answer.result.error_msg) < 1000
+
+    e = errors()
+    refused(e.WRONG_ROBOT, navigation.goal(robot_id='other'), 'other', 'robot')
+    refused(e.UNKNOWN_SKILL, navigation.goal(skill='fly'), 'fly', 'navigate_to')
+    refused(e.INVALID_ARGUMENTS, navigation.goal(arguments={'pose': {'x': 1.0}}))
+    refused(e.INVALID_ARGUMENTS, navigation.goal(
+        arguments={'pose': {'frame_id': 'moon', 'x': 0.0, 'y': 0.0, 'yaw': 0.0}}), 'moon')
+    refused(e.INVALID_COMMAND, navigation.goal(command_id='a b'))
+    refused(e.INVALID_COMMAND, navigation.goal(schema_version=2))
+    goal = navigation.goal()
+    goal.command.arguments_json = '{"pose": NaN}'
+    refused(e.INVALID_COMMAND, goal, 'arguments_json')
+    goal = navigation.goal()
+    goal.command.digest = '0' * 64
+    refused(e.DIGEST_MISMATCH, goal)
+    target = TargetBinding(argument='target', ref='cup_1', class_name='cup', kind=6,
+                           frame_id='map')
+    target.pose.orientation.w = 1.0
+    target.pose.position.x = math.nan
+    # NaN has no canonical form here; the executor hashes null.
+    goal = navigation.goal(skill='navigate_to', arguments={'target': 'cup_1'}, targets=[target])
+    answer = navigation.run(goal)
+    assert answer.result.error_code in (e.INVALID_ARGUMENTS, e.DIGEST_MISMATCH)
+    goal = navigation.goal(skill='navigate_to', arguments={'target': 'cup_1'})
+    refused(e.INVALID_ARGUMENTS, goal, 'target')
+
+    goal = navigation.goal()
+    goal.envelope.fencing_token = TOKEN - 1
+    refused(e.OLD_TOKEN, goal, str(TOKEN))
+    goal = navigation.goal()
+    goal.envelope.fencing_token = 0
+    refused(e.NO_LEASE, goal)
+    goal = navigation.goal()
+    goal.envelope.beacon = ExecutorBeacon()
+    refused(e.NO_BEACON, goal)
+    goal = navigation.goal()
+    goal.envelope.beacon.boot_id = 'earlier'
+    refused(e.EXPIRED_COMMAND, goal, 'restarted')
+    goal = navigation.goal()
+    goal.envelope.start_within = Duration(sec=0, nanosec=1000)
+    refused(e.EXPIRED_COMMAND, goal)
+    goal = navigation.goal()
+    goal.envelope.start_within = Duration(sec=-1)
+    refused(e.EXPIRED_COMMAND, goal)
+    goal = navigation.goal()
+    goal.envelope.start_within = Duration(sec=50)
+    refused(e.INVALID_COMMAND, goal, 'never refreshed')
+
+    # A refusal is kept: the same command is refused again, though the reason is gone.
+    goal = navigation.goal()
+    robot.lease_is_live = False
+    robot._tell_lease()
+    wait_until(lambda: navigation.run(navigation.goal()).result.error_code == e.NO_LEASE, 5,
+               'the lease to end')
+    refused(e.NO_LEASE, goal)
+    robot.lease_is_live = True
+    robot._tell_lease()
+    refused(e.NO_LEASE, goal)
+    wait_until(lambda: navigation.run(navigation.goal(skill='wait', arguments={'duration': 0.0}))
+               .status == SUCCEEDED, 5, 'the lease to live')
+
+    # The id is known with another digest.
+    known = navigation.goal(skill='wait', arguments={'duration': 0.0})
+    assert navigation.run(known).status == SUCCEEDED
+    other = navigation.goal(skill='wait', arguments={'duration': 0.1},
+                            command_id=known.command.command_id)
+    refused(e.COMMAND_ID_CONFLICT, other, known.command.digest)
+
+    robot.stop_latched = True
+    robot._tell_lease()
+    wait_until(lambda: navigation.run(navigation.goal()).result.error_code == e.STOP_LATCHED, 5,
+               'the stop to be heard')
+    assert nav2.started == []
+    assert navigation.process.is_running()
+
+
+def test_a_cancel_is_confirmed_by_measured_standstill(navigation, nav2, robot):
+    nav2.run_for = 30.0
+    goal = navigation.goal()
+    handle = navigation.send(goal)
+    wait_until(lambda: nav2.started and robot.speed > 0, 10, 'the base to move')
+    # From 0.4 m/s at 0.5 m/s² the base needs 0.8 s to stand.
+    robot.braking = 0.5
+    asked = time.time()
+    cancel = handle.cancel_goal_async()
+    wait_until(cancel.done, 2, 'the answer to the cancel request')
+    assert time.time() - asked < 0.5, 'answered at once, not when it stands'
+    answer = navigation.result(handle)
+    stood = robot.stood_at
+    assert answer.status == CANCELED, answer.result.error_msg
+    status = answer.result.status
+    assert status.control_end == status.END_CANCELED
+    assert status.stop_stage == status.STOP_CONFIRMED
+    confirmed = status.stop_confirmed_at.sec + 1e-9 * status.stop_confirmed_at.nanosec
+    assert stood is not None and confirmed >= stood, 'confirmed only after it stood'
+    assert confirmed - asked > 0.7
+    assert nav2.ends == ['canceled']
+    # Canceled is not settled: the base is held.
+    assert navigation.run(navigation.goal()).result.error_code == errors().RESOURCE_BUSY
+    assert navigation.settle(goal.command.command_id, final_state=3).error_code == 0
+
+
+def test_a_base_that_does_not_stop_is_not_called_canceled(navigation, nav2, robot):
+    from builtin_interfaces.msg import Duration
+    nav2.run_for = 30.0
+    handle = navigation.send(navigation.goal(stop_timeout=Duration(sec=1)))
+    wait_until(lambda: nav2.started and robot.speed > 0, 10, 'the base to move')
+    robot.braking = 0.0
+    handle.cancel_goal_async()
+    answer = navigation.result(handle)
+    assert answer.status == ABORTED
+    assert answer.result.error_code == errors().STOP_UNCONFIRMED
+    assert '0.400' in answer.result.error_msg and '1.0 s' in answer.result.error_msg
+    status = answer.result.status
+    assert status.control_end == status.END_LOST
+    assert status.stop_stage == status.STOP_UNCONFIRMED
+    assert list(status.resources) == ['base'], 'unknown holds what it claimed'
+
+
+def test_a_missing_server_is_named_with_what_to_do(navigation):
+    answer = navigation.run(navigation.goal())
+    assert answer.result.error_code == errors().SERVER_UNAVAILABLE
+    for word in ('/navigate_to_pose', 'Nav2', 'navigate_to_pose_action', 'Nothing was moved'):
+        assert word in answer.result.error_msg
+
+
+def test_failures_of_nav2_are_told_with_its_code(navigation, nav2):
+    nav2.error = 206
+    answer = navigation.run(navigation.goal())
+    assert answer.status == ABORTED
+    assert answer.result.error_code == errors().GOAL_OCCUPIED
+    assert '206' in answer.result.error_msg
+    assert answer.result.status.native_outcome.code == 206
+    assert answer.result.status.control_end == answer.result.status.END_ABORTED
+
+
+def test_a_rejected_goal_moves_nothing(navigation, nav2):
+    nav2.accept = False
+    answer = navigation.run(navigation.goal())
+    assert answer.result.error_code == errors().NAVIGATION_REJECTED
+    assert nav2.started == []
+
+
+def test_a_lost_acknowledgement_starts_nothing_twice(navigation, nav2):
+    nav2.run_for = 0.5
+    nav2.acknowledge.clear()
+    goal = navigation.goal()
+    handle = navigation.send(goal)
+    # The acknowledgement comes after the executor has given up waiting for it (0.5 s).
+    time.sleep(0.9)
+    nav2.acknowledge.set()
+    answer = navigation.result(handle)
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    assert len(nav2.started) == 1
+
+
+def test_an_acknowledgement_that_never_comes_is_unknown_and_canceled(navigation, nav2):
+    nav2.run_for = 30.0
+    nav2.acknowledge.clear()
+    goal = navigation.goal()
+    answer = navigation.run(goal)
+    assert answer.result.error_code == errors().ACKNOWLEDGEMENT_LOST
+    assert answer.result.status.control_end == answer.result.status.END_LOST
+    assert navigation.run(navigation.goal()).result.error_code == errors().RESOURCE_BUSY
+
+
+def test_a_cancel_before_the_acknowledgement_reaches_the_goal(navigation, nav2, robot):
+    nav2.run_for = 30.0
+    nav2.acknowledge.clear()
+    handle = navigation.send(navigation.goal())
+    time.sleep(0.2)
+    handle.cancel_goal_async()
+    time.sleep(0.2)
+    nav2.acknowledge.set()
+    answer = navigation.result(handle)
+    assert answer.status == CANCELED, answer.result.error_msg
+    assert nav2.ends == ['canceled'] and robot.speed == 0.0
+
+
+def test_a_goal_that_is_not_ours_is_left_alone(navigation, nav2, robot):
+    from nav2_msgs.action import NavigateToPose
+    from rclpy.action import ActionClient
+    other = ActionClient(
+        robot.node, NavigateToPose, 'navigate_to_pose', callback_group=robot.group)
+    assert other.wait_for_server(timeout_sec=10)
+    nav2.run_for = 30.0
+    future = other.send_goal_async(NavigateToPose.Goal())
+    operators = wait_until(lambda: future.done() and future.result(), 10, 'the operator\'s goal')
+    operators_id = str(uuid.UUID(bytes=bytes(operators.goal_id.uuid)))
+
+    nav2.run_for = 0.0
+    answer = wait_until(lambda: navigation.busy(navigation.goal()), 10, 'the operator\'s goal to be seen')
+    assert operators_id in answer.result.error_msg
+    assert 'canceled' not in nav2.ends
+    operators.cancel_goal_async()
+    wait_until(lambda: 'canceled' in nav2.ends, 10, 'the operator to cancel')
+    other.destroy()
+
+
+def test_a_latched_stop_and_an_expired_lease_stop_what_runs(navigation, nav2, robot):
+    for spoil, code in (('stop_latched', 'STOP_LATCHED'), ('lease_is_live', 'NO_LEASE')):
+        robot.calm()
+        time.sleep(0.3)
+        nav2.run_for = 30.0
+        nav2.started.clear()
+        goal = navigation.goal()
+        handle = navigation.send(goal)
+        wait_until(lambda: nav2.started and robot.speed > 0, 10, 'the base to move')
+        setattr(robot, spoil, spoil == 'stop_latched')
+        answer = navigation.result(handle)
+        assert answer.result.error_code == getattr(errors(), code), answer.result.error_msg
+        assert answer.result.status.stop_stage == answer.result.status.STOP_CONFIRMED
+        assert robot.speed == 0.0
+        assert navigation.settle(goal.command.command_id, 3, by='Ann', reason='seen').error_code == 0
+
+
+def test_a_killed_executor_never_starts_twice(processes, robot, nav2, tmp_path):
+    client = Client(robot, 'navigation_skills_node')
+    client.forget()
+    first = start(processes, 'navigation_skills_node', tmp_path)
+    client.wait()
+    nav2.run_for = 30.0
+    goal = client.goal()
+    client.send(goal)
+    wait_until(lambda: nav2.started and robot.speed > 0, 10, 'the base to move')
+    boot = robot.beacons[client.name].boot_id
+    os.kill(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL
+
+    client.forget()
+    second = start(processes, 'navigation_skills_node', tmp_path)
+    client.wait()
+    assert robot.beacons[client.name].boot_id != boot
+    found = wait_until(
+        lambda: (lambda q: q if q.error_code == 0 and q.statuses[0].state == 6 else None)(
+            client.query(goal.command.command_id)), 15, 'the run to be brought to its end')
+    status = found.statuses[0]
+    assert (status.control_end, status.stop_stage) == (
+        status.END_ABORTED, status.STOP_CONFIRMED), status.error_msg
+    assert nav2.ends == ['canceled'] and robot.speed == 0.0
+    # The same command again, as an issuer would that knows no better: its end, no second start.
+    again = client.run(goal)
+    assert again.result.status.run_id == status.run_id
+    assert again.result.status.control_end == status.END_ABORTED
+    assert len(nav2.started) == 1
+    # What was made for the earlier life has expired.
+    late = client.goal()
+    late.envelope.beacon.boot_id = boot
+    assert client.run(late).result.error_code == errors().EXPIRED_COMMAND
+    assert client.settle(goal.command.command_id, final_state=2).error_code == 0
+    nav2.run_for = 0.1
+    assert client.run(client.goal()).status == SUCCEEDED
+    assert second.is_running()
+
+
+def test_two_executors_never_share_a_journal(processes, robot, navigation, tmp_path):
+    second = start(processes, 'navigation_skills_node', tmp_path)
+    assert second.wait() != 0
+    assert 'in use by another process' in second.output()
+
+
+def test_a_shutdown_stops_what_moves(navigation, nav2, robot):
+    nav2.run_for = 30.0
+    navigation.send(navigation.goal())
+    wait_until(lambda: nav2.started and robot.speed > 0, 10, 'the base to move')
+    navigation.process.signal(signal.SIGTERM)
+    assert navigation.process.wait() == 0
+    assert nav2.ends == ['canceled'] and robot.speed == 0.0
+    assert not robot.catalogs[navigation.name].skills, 'the skills are withdrawn'
+
+
+@pytest.fixture
+def arm(robot):
+    """Give MoveIt 2 and a gripper."""
+    from control_msgs.action import FollowJointTrajectory, GripperCommand
+    from moveit_msgs.action import MoveGroup
+
+    class Arm:
+        move = ForeignServer(robot, MoveGroup, 'move_action', 'arm')
+        gripper = ForeignServer(
+            robot, GripperCommand, 'gripper_controller/gripper_cmd', 'gripper')
+        head = ForeignServer(
+            robot, FollowJointTrajectory, 'head_controller/follow_joint_trajectory', 'head')
+    yield Arm
+    for server in (Arm.move, Arm.gripper, Arm.head):
+        server.close()
+
+
+@pytest.fixture
+def manipulation(processes, robot, tmp_path):
+    """Give a running manipulation_skills_node and its client."""
+    client = Client(robot, 'manipulation_skills_node')
+    client.forget()
+    client.process = start(
+        processes, 'manipulation_skills_node', tmp_path, 'check_preconditions:=false',
+        'server_timeout:=0.3')
+    client.wait()
+    return client
+
+
+def cup(argument='object', x=0.55):
+    """Return a binding of a cup on a table before the robot, which stands in the map's origin."""
+    from embodied_harness.msg import TargetBinding
+    target = TargetBinding(argument=argument, ref='cup_1', class_name='cup', kind=6, version=2,
+                           frame_id='map', support='table_1')
+    target.pose.position.x, target.pose.position.z = x, 0.79
+    target.pose.orientation.w = 1.0
+    target.size.x = target.size.y = 0.08
+    target.size.z = 0.1
+    target.support_pose.position.x, target.support_pose.position.z = 0.85, 0.37
+    target.support_pose.orientation.w = 1.0
+    target.support_size.x, target.support_size.y, target.support_size.z = 0.9, 0.7, 0.74
+    return target
+
+
+def test_a_pick_sends_its_sub_goals_in_order(manipulation, arm, robot):
+    goal = manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
+    answer = manipulation.run(goal)
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    names = [c.sub_goal for c in manipulation.query(goal.command.command_id).foreign_calls]
+    assert names == ['open', 'pre_grasp', 'approach', 'close', 'lift', 'carry']
+    pre_grasp, approach, lift, carry = (r.request for r in arm.move.requests)
+    position = pre_grasp.goal_constraints[0].position_constraints[0]
+    assert (position.header.frame_id, position.link_name) == ('base_link', 'gripper_tcp')
+    assert position.constraint_region.primitive_poses[0].position.x == pytest.approx(0.55)
+    assert (approach.pipeline_id, approach.planner_id) == ('pilz_industrial_motion_planner', 'LIN')
+    assert lift.goal_constraints[0].position_constraints[0].constraint_region.primitive_poses[
+        0].position.z == pytest.approx(0.795 + 0.12)
+    assert {j.joint_name for j in carry.goal_constraints[0].joint_constraints} == {
+        'arm_{}_joint'.format(i) for i in range(1, 6)}
+    # It was not told to move the base by itself.
+    assert not robot.declared
+    assert sorted(answer.result.status.resources) == ['arm', 'base', 'gripper']
+
+
+def test_an_arm_that_cannot_reach_tries_other_grasps_and_says_so(manipulation, arm):
+    arm.move.error = -31
+    answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+    assert answer.result.error_code == errors().OUT_OF_REACH
+    assert '-31' in answer.result.error_msg
+    assert len(arm.move.started) > 1
+    assert answer.result.status.control_end == answer.result.status.END_ABORTED
+
+
+def test_an_object_far_away_moves_nothing(manipulation, arm):
+    answer = manipulation.run(
+        manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup(x=3.0)]))
+    assert answer.result.error_code == errors().OUT_OF_REACH
+    assert 'navigate_to' in answer.result.error_msg
+    assert not arm.move.started and not arm.gripper.started
+
+
+def test_a_canceled_arm_is_measured(manipulation, arm, robot):
+    arm.move.run_for = 30.0
+    handle = manipulation.send(manipulation.goal('stow', {}))
+    wait_until(lambda: arm.move.started, 10, 'the arm to move')
+    robot.arm_speed = 0.3
+    handle.cancel_goal_async()
+    wait_until(lambda: arm.move.ends == ['canceled'], 5, 'the goal to end')
+    time.sleep(0.5)
+    robot.arm_speed = 0.0
+    still = time.time()
+    answer = manipulation.result(handle)
+    assert answer.status == CANCELED, answer.result.error_msg
+    confirmed = answer.result.status.stop_confirmed_at
+    assert confirmed.sec + 1e-9 * confirmed.nanosec >= still
+
+
+def test_the_base_is_not_shared_between_the_executors(
+        manipulation, navigation, arm, nav2, robot):
+    nav2.run_for = 30.0
+    drive = navigation.goal()
+    handle = navigation.send(drive)
+    wait_until(lambda: nav2.started, 10, 'the base to move')
+
+    answer = wait_until(
+        lambda: manipulation.busy(
+            manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])), 10, 'the base to be seen as held')
+    assert drive.command.command_id in answer.result.error_msg
+    handle.cancel_goal_async()
+    navigation.result(handle)
+
+
+def test_preconditions_are_asked_for_and_a_silent_scene_is_named(navigation, nav2):
+    from embodied_harness.msg import Precondition
+    goal = navigation.goal(preconditions=[Precondition(ref='cup_1', version=1)])
+    answer = navigation.run(goal)
+    assert answer.result.error_code == errors().STALE_PRECONDITION
+    assert 'scene_graph_node' in answer.result.error_msg
+    assert nav2.started == []
