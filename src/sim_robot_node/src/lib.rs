@@ -34,7 +34,6 @@ use eh_ros_edge::params::ParameterError;
 use eh_ros_edge::{spin_until, Shutdown, SpinError};
 use eh_sim::SimError;
 use rclrs::{Context, CreateBasicExecutor, RclrsError};
-use thiserror::Error;
 
 pub use parameters::Parameters;
 
@@ -54,7 +53,7 @@ impl Default for Options {
 }
 
 /// Why the node can't run.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The context.
     #[error(transparent)]
