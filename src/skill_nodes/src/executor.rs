@@ -1,6 +1,5 @@
 //! The executor: its records, the way from an event to a durable record to its effects, and the gate.
 
-use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,7 @@ use crate::parameters::Parameters;
 use crate::scene_check::SceneClient;
 use crate::services;
 use crate::surroundings::Surroundings;
-use crate::Error;
+use crate::{Error, Handles};
 
 /// Settled commands that are kept in `skill_status`, as in msg/SkillStatusArray.msg.
 const RECENT: usize = 16;
@@ -124,7 +123,7 @@ pub(crate) struct Executor {
 
 /// Keeps the ROS handles alive.
 pub(crate) struct Running {
-    _handles: Vec<Box<dyn Any>>,
+    _handles: Handles,
 }
 
 impl Running {
@@ -149,7 +148,7 @@ impl Running {
 }
 
 impl Executor {
-    fn new(node: &Node, adapter: Adapter) -> Result<(Arc<Self>, Vec<Box<dyn Any>>), Error> {
+    fn new(node: &Node, adapter: Adapter) -> Result<(Arc<Self>, Handles), Error> {
         let parameters = Parameters::declare(node, adapter)?;
         let clock = NodeClock::of(node);
         let name = node.fully_qualified_name();
@@ -247,7 +246,7 @@ impl Executor {
         Ok((executor, handles))
     }
 
-    fn serve(self: &Arc<Self>) -> Result<Vec<Box<dyn Any>>, Error> {
+    fn serve(self: &Arc<Self>) -> Result<Handles, Error> {
         let mut handles = services::serve(self)?;
         let this = self.clone();
         handles.push(Box::new(serve_action::<ExecuteSkill, _, _, _>(
@@ -901,7 +900,7 @@ impl Executor {
     }
 
     /// Progress of navigation from its feedback.
-    fn watch_feedback(self: &Arc<Self>) -> Vec<Box<dyn Any>> {
+    fn watch_feedback(self: &Arc<Self>) -> Handles {
         let Some(client) = &self.foreign.navigation else {
             return Vec::new();
         };

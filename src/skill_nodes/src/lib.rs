@@ -33,6 +33,9 @@ use rclrs::{Context, CreateBasicExecutor};
 pub use error::Error;
 pub use parameters::Parameters;
 
+/// ROS handles: what they do ends when they are dropped.
+pub(crate) type Handles = Vec<Box<dyn std::any::Any>>;
+
 /// How an adapter is made; everything else is a ROS parameter.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -1,6 +1,5 @@
 //! `~/query` and `~/settle`.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use eh_contract::ErrorCode;
@@ -16,8 +15,9 @@ use ros_env::embodied_harness::srv::{
 use uuid::Uuid;
 
 use crate::executor::{ApplyError, Executor};
+use crate::Handles;
 
-pub(crate) fn serve(executor: &Arc<Executor>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+pub(crate) fn serve(executor: &Arc<Executor>) -> Result<Handles, RclrsError> {
     let name = executor.node.name();
     let this = executor.clone();
     let query = executor.node.create_async_service::<QueryCommand, _>(

@@ -1,6 +1,5 @@
 //! What the adapter hears from the rest of the robot: lease, stop, motion, scene, other executors.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +20,7 @@ use ros_env::nav_msgs::msg::Odometry;
 use ros_env::sensor_msgs::msg::JointState;
 
 use crate::parameters::Parameters;
+use crate::Handles;
 
 /// Executors whose newest status is kept for late joiners.
 const EXECUTORS: u32 = 16;
@@ -62,7 +62,7 @@ impl Surroundings {
         clock: &NodeClock,
         parameters: &Parameters,
         newest_token: u64,
-    ) -> Result<(Arc<Self>, Vec<Box<dyn Any>>), RclrsError> {
+    ) -> Result<(Arc<Self>, Handles), RclrsError> {
         let this = Arc::new(Surroundings {
             clock: clock.clone(),
             inner: Mutex::new(Inner {
@@ -81,7 +81,7 @@ impl Surroundings {
             max_transform_age: parameters.max_transform_age,
         });
         let own_name = node.fully_qualified_name();
-        let mut handles: Vec<Box<dyn Any>> = Vec::new();
+        let mut handles = Handles::new();
         let s = this.clone();
         handles.push(Box::new(node.create_subscription::<ControlLease, _>(
             "control_lease".qos(qos::state_latched(1)),
