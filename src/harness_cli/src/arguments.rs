@@ -30,7 +30,7 @@ pub enum Command {
         /// What to do, in English or Chinese: "bring the cup from the kitchen", "去厨房拿杯子".
         instruction: String,
         /// Longest time for the whole task [s]; 0: the harness's default.
-        #[arg(long, default_value_t = 0.0, value_name = "S")]
+        #[arg(long, default_value_t = 0.0, value_name = "S", allow_negative_numbers = true)]
         time_budget: f64,
         /// Most steps; 0: the harness's default.
         #[arg(long, default_value_t = 0, value_name = "N")]

@@ -10,6 +10,9 @@ use ros_env::embodied_harness::srv::{ManageLease, QueryScene, QueryScene_Request
 use crate::link::{Link, LOOK};
 use crate::Failure;
 
+/// Time that nodes take to find each other.
+const DISCOVERY: Duration = Duration::from_secs(3);
+
 /// Waits until everything is there.
 ///
 /// # Errors
@@ -19,7 +22,8 @@ pub(crate) async fn wait(
     tasks: &GoalClient<ExecuteTask>,
     limit: Duration,
 ) -> Result<(), Failure> {
-    let end = Instant::now() + limit;
+    let begin = Instant::now();
+    let end = begin + limit;
     let evaluator = GoalClient::<EvaluateRun>::new(&link.node, "evaluate_run")?;
     let mut told = false;
     loop {
@@ -32,7 +36,8 @@ pub(crate) async fn wait(
                 missing: missing.join("\n  "),
             });
         }
-        if !told {
+        // Finding each other takes a moment also when everything runs.
+        if !told && begin.elapsed() > DISCOVERY {
             told = true;
             eprintln!("waiting for: {}", missing.join("; "));
         }
