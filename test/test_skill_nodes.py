@@ -590,6 +590,9 @@ def test_an_acknowledgement_that_never_comes_is_unknown_and_canceled(navigation,
     assert answer.result.error_code == errors().ACKNOWLEDGEMENT_LOST
     assert answer.result.status.control_end == answer.result.status.END_LOST
     assert navigation.run(navigation.goal()).result.error_code == errors().RESOURCE_BUSY
+    # When the server takes the goal at last, it is canceled again.
+    nav2.acknowledge.set()
+    wait_until(lambda: nav2.ends == ['canceled'], 5, 'the late goal to be canceled')
 
 
 def test_a_cancel_before_the_acknowledgement_reaches_the_goal(navigation, nav2, robot):

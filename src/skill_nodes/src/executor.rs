@@ -28,6 +28,7 @@ use rclrs::{log_error, log_info, log_warn, Node};
 use ros_env::embodied_harness::action::{
     ExecuteSkill, ExecuteSkill_Feedback, ExecuteSkill_Goal, ExecuteSkill_Result,
 };
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{watch, Mutex as AsyncMutex};
 use uuid::Uuid;
 
@@ -243,6 +244,7 @@ impl Executor {
             node.create_timer_repeating(BEACON_PERIOD, move || this.publish_progress())?,
         ));
         handles.extend(executor.watch_feedback());
+        handles.extend(executor.watch_late_acknowledgements());
         Ok((executor, handles))
     }
 
@@ -912,8 +914,8 @@ impl Executor {
             loop {
                 let message = match feedback.recv().await {
                     Ok(message) => message,
-                    Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
-                    Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+                    Err(RecvError::Lagged(_)) => continue,
+                    Err(RecvError::Closed) => return,
                 };
                 let remaining = f64::from(message.feedback.distance_remaining);
                 if !remaining.is_finite() || remaining < 0.0 {
@@ -937,6 +939,38 @@ impl Executor {
             }
         });
         vec![Box::new(task)]
+    }
+
+    /// A goal that a server takes after its command was given up must not run on: it is asked to cancel
+    /// again, now that the server knows it.
+    fn watch_late_acknowledgements(self: &Arc<Self>) -> Handles {
+        let mut handles = Handles::new();
+        for (_, action) in self.foreign.all() {
+            let mut late = action.late_acknowledgements();
+            let name = action.name().to_string();
+            let this = self.clone();
+            handles.push(Box::new(self.node.commands().run(async move {
+                loop {
+                    let acknowledgement = match late.recv().await {
+                        Ok(acknowledgement) => acknowledgement,
+                        Err(RecvError::Lagged(_)) => continue,
+                        Err(RecvError::Closed) => return,
+                    };
+                    let goal_id = acknowledgement.goal_id;
+                    let given_up = this.live_records().iter().any(|r| {
+                        r.is_answered() && r.sub_goal(goal_id.as_bytes()).is_some()
+                    });
+                    if acknowledgement.accepted && given_up {
+                        log_warn!(
+                            this.node.logger(),
+                            "{name} has taken goal {goal_id} after its command was given up: it is asked to cancel"
+                        );
+                        this.cancel_in_background(&name, goal_id);
+                    }
+                }
+            })));
+        }
+        handles
     }
 
     // ---- start and end of the process ------------------------------------------------------------

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eh_ros_edge::goal_client::{CancelAnswer, GoalStatus, ResultRequest};
+use eh_ros_edge::goal_client::{CancelAnswer, GoalStatus, LateAcknowledgement, ResultRequest};
 use eh_ros_edge::{GoalClient, GoalClientError};
 use eh_skills::{Goal, SubGoalOutcome};
 use rclrs::Node;
@@ -13,6 +13,7 @@ use ros_env::control_msgs::action::{FollowJointTrajectory, GripperCommand};
 use ros_env::moveit_msgs::action::MoveGroup;
 use ros_env::nav2_msgs::action::NavigateToPose;
 use rosidl_runtime_rs::Action;
+use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use crate::goals::{self, GoalSettings};
@@ -97,6 +98,8 @@ pub(crate) trait ForeignAction: Send + Sync {
     ) -> Boxed<'static, Result<CancelAnswer, GoalClientError>>;
     fn status(&self, goal_id: Uuid) -> Option<GoalStatus>;
     fn open_goals(&self) -> Vec<Uuid>;
+    /// Acknowledgements that come after their deadline, from now on.
+    fn late_acknowledgements(&self) -> broadcast::Receiver<LateAcknowledgement>;
 }
 
 /// What an action needs to be used by a program.
@@ -186,6 +189,10 @@ where
         } else {
             Vec::new()
         }
+    }
+
+    fn late_acknowledgements(&self) -> broadcast::Receiver<LateAcknowledgement> {
+        self.client.late_acknowledgements()
     }
 }
 
