@@ -167,12 +167,8 @@ impl Protection {
     /// arrived. Values that are not finite, or absurd, count as "unknown".
     pub fn odom(&mut self, now: Duration, age: Duration, linear: f64, angular: f64) {
         self.watch_clock(now);
+        // What is not usable is no standstill either: it lies above every limit or can't be compared.
         let usable = linear.abs() <= ABSURD_MEASUREMENT && angular.abs() <= ABSURD_MEASUREMENT;
-        let (linear, angular) = if usable {
-            (linear, angular)
-        } else {
-            (f64::NAN, f64::NAN)
-        };
         if age <= self.params.odom_timeout {
             self.standstill
                 .measured(now, linear, angular, &self.params.standstill);
