@@ -1,0 +1,482 @@
+"""Tasks from an rclpy client, on all nodes with the simulated robot."""
+
+import contextlib
+import math
+import signal
+import threading
+import time
+import uuid
+
+from conftest import node_program
+from conftest import TOP
+from conftest import wait_until
+import pytest
+
+pytest.importorskip('rclpy')
+
+SUCCEEDED, CANCELED, ABORTED = 4, 5, 6
+OUTCOME = {'SUCCEEDED': 1, 'FAILED': 2, 'CANCELED': 3, 'REJECTED': 4, 'UNKNOWN': 5}
+COMMAND_SUCCEEDED, COMMAND_CANCELED = 9, 11
+# What counts as standing [m/s, rad/s], as protection_node has it.
+STANDING = (0.01, 0.02)
+WORLD = TOP / 'worlds' / 'apartment.yaml'
+NODES = ('sim_robot_node', 'protection_node', 'scene_graph_node', 'evaluator_node',
+         'navigation_skills_node', 'manipulation_skills_node', 'harness_node')
+
+
+class Graph:
+    """All nodes of the demo."""
+
+    def __init__(self, processes, state):
+        """Prepare; start_all() starts."""
+        self.processes = processes
+        self.state = state
+        self.running = {}
+
+    def start(self, name):
+        """Start one node."""
+        arguments = ['--ros-args', '--params-file', TOP / 'params' / (name + '.yaml'),
+                     '-p', 'state_directory:={}'.format(self.state)]
+        if name == 'sim_robot_node':
+            arguments += ['-p', 'world:={}'.format(WORLD)]
+        if name in ('scene_graph_node', 'evaluator_node'):
+            arguments += ['-p', 'semantic_map:={}'.format(WORLD)]
+        self.running[name] = self.processes.start([node_program(name), *arguments], name)
+        return self.running[name]
+
+    def start_all(self):
+        """Start every node."""
+        for name in NODES:
+            self.start(name)
+
+    def assert_alive(self):
+        """Fail if a node has died."""
+        for name, process in self.running.items():
+            assert process.is_running(), '{} died:\n{}'.format(name, process.output())
+
+
+class Client:
+    """A client of execute_task, with what a careful client watches beside it."""
+
+    def __init__(self, node):
+        from action_msgs.srv import CancelGoal
+        from embodied_harness.action import ExecuteTask
+        from embodied_harness.msg import ControlLease, ProtectionState, SessionEvent
+        from embodied_harness.msg import SkillCatalog
+        from embodied_harness import srv
+        from nav_msgs.msg import Odometry
+        from rclpy.action import ActionClient
+        from rclpy.callback_groups import ReentrantCallbackGroup
+        from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
+
+        self.node = node
+        self.action = ExecuteTask
+        self.srv = srv
+        self.group = ReentrantCallbackGroup()
+        self.cancel_type = CancelGoal
+        self.tasks = ActionClient(node, ExecuteTask, 'execute_task', callback_group=self.group)
+        self.speed = (math.nan, math.nan)
+        self.fastest = 0.0
+        self.lease = None
+        self.catalogs = {}
+        self.events = []
+        self.protection = None
+        self._clients = {}
+
+        def latched(depth):
+            return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        node.create_subscription(Odometry, 'odom', self._take_odom, qos_profile_sensor_data)
+        node.create_subscription(
+            ControlLease, 'control_lease', lambda m: setattr(self, 'lease', m), latched(1))
+        node.create_subscription(
+            ProtectionState, 'protection_state', lambda m: setattr(self, 'protection', m),
+            latched(1))
+        node.create_subscription(
+            SkillCatalog, 'skill_catalog', lambda m: self.catalogs.__setitem__(m.executor, m),
+            latched(8))
+        node.create_subscription(
+            SessionEvent, 'session_events', self.events.append, latched(256))
+
+    def _take_odom(self, message):
+        twist = message.twist.twist
+        self.speed = (math.hypot(twist.linear.x, twist.linear.y), abs(twist.angular.z))
+        self.fastest = max(self.fastest, self.speed[0])
+
+    def stands(self):
+        """Whether the base stands by the newest odometry."""
+        return self.speed[0] <= STANDING[0] and self.speed[1] <= STANDING[1]
+
+    def call(self, name, kind, **fields):
+        """Call a service and return its response."""
+        client = self._clients.get(name)
+        if client is None:
+            client = self.node.create_client(kind, name, callback_group=self.group)
+            self._clients[name] = client
+        assert client.wait_for_service(timeout_sec=20), '{} is not there'.format(name)
+        # A question may be asked again: one to a server that was just killed is lost.
+        patience = 2 if name.rsplit('/', 1)[-1].startswith('query') else 20
+        over = time.monotonic() + 20
+        while time.monotonic() < over:
+            future = client.call_async(kind.Request(**fields))
+            asked_again = time.monotonic() + patience
+            while time.monotonic() < asked_again:
+                if future.done():
+                    return future.result()
+                time.sleep(0.01)
+            client.remove_pending_request(future)
+        pytest.fail('no answer of {}'.format(name))
+
+    def wait_until_ready(self):
+        """Wait for everything that a task needs."""
+        assert self.tasks.wait_for_server(timeout_sec=30)
+        wait_until(lambda: len(self.catalogs) == 2, 30, 'two skill catalogs')
+
+        def robot_is_known():
+            answer = self.call(
+                'query_scene', self.srv.QueryScene,
+                operation=self.srv.QueryScene.Request.OPERATION_FIND, refs=['robot'])
+            return list(answer.objects)
+        wait_until(robot_is_known, 30, 'the robot in the scene')
+
+    def send(self, instruction, **fields):
+        """Send a task; return it as a Sent."""
+        return Sent(self, self.action.Goal(instruction=instruction, **fields))
+
+
+class Sent:
+    """A task that was sent."""
+
+    def __init__(self, client, goal):
+        self.client = client
+        self.feedback = []
+        self.stood_at_result = None
+        self.result_at = None
+        self._arrived = threading.Event()
+        self.handle = self._send(client, goal)
+        # Also what is refused is accepted, because a rejected goal carries no reason.
+        assert self.handle.accepted
+        self._result = self.handle.get_result_async()
+        self._result.add_done_callback(self._take_result)
+
+    def _send(self, client, goal):
+        # One to a server that was just killed is lost; under the same name it is the same task.
+        goal.task_id = goal.task_id or new_id()
+        for _ in range(6):
+            future = client.tasks.send_goal_async(goal, feedback_callback=self._take_feedback)
+            over = time.monotonic() + 3
+            while time.monotonic() < over:
+                if future.done():
+                    return future.result()
+                time.sleep(0.01)
+        return pytest.fail('no acknowledgement of the task')
+
+    def _take_feedback(self, message):
+        self.feedback.append((time.monotonic(), message.feedback))
+
+    def _take_result(self, _):
+        self.stood_at_result = self.client.stands()
+        self.result_at = time.monotonic()
+        self._arrived.set()
+
+    def result(self, timeout):
+        """Wait for the end; return the status and the result."""
+        assert self._arrived.wait(timeout), 'no result; last feedback {}'.format(
+            self.feedback[-1:])
+        response = self._result.result()
+        return response.status, response.result
+
+    def is_done(self):
+        """Whether the result has come."""
+        return self._arrived.is_set()
+
+    def wait_until_moving(self):
+        """Wait until a command runs and the base moves."""
+        wait_until(
+            lambda: self.is_done() or (
+                self.feedback and self.feedback[-1][1].command_state == 6
+                and self.client.speed[0] > 0.1),
+            30, lambda: 'motion; last feedback {}'.format(self.feedback[-1:]))
+        assert not self.is_done(), self.result(1)
+
+    def cancel(self):
+        """Ask to cancel; return when the request was answered."""
+        future = self.handle.cancel_goal_async()
+        wait_until(future.done, 5, 'an answer to the cancel')
+        assert len(future.result().goals_canceling) == 1
+
+
+@pytest.fixture(scope='module')
+def graph(module_processes, tmp_path_factory):
+    """Give all nodes, running."""
+    graph = Graph(module_processes, tmp_path_factory.mktemp('state'))
+    graph.start_all()
+    return graph
+
+
+@pytest.fixture(scope='module')
+def client(graph, ros_node):
+    """Give a client with everything ready."""
+    client = Client(ros_node)
+    client.wait_until_ready()
+    return client
+
+
+@pytest.fixture(autouse=True)
+def afterwards(graph, client):
+    """No test may leave a dead node or a moving robot."""
+    yield
+    graph.assert_alive()
+    wait_until(client.stands, 10, 'standstill after the test')
+
+
+def new_id():
+    """Return a task's name that was never used."""
+    return 'test-{}'.format(uuid.uuid4().hex[:12])
+
+
+def duration(seconds):
+    """Return a duration as a message."""
+    from builtin_interfaces.msg import Duration
+    whole = math.floor(seconds)
+    return Duration(sec=whole, nanosec=int((seconds - whole) * 1e9))
+
+
+BAD_INPUT = {
+    'empty': ('', {}, 'INSTRUCTION_EMPTY'),
+    'blank': (' \n ', {}, 'INSTRUCTION_EMPTY'),
+    'huge': ('杯' * 2001, {}, 'INSTRUCTION_TOO_LONG'),
+    'very huge': ('x' * 1000000, {}, 'INSTRUCTION_TOO_LONG'),
+    'nonsense': ('flurb the wug', {}, 'INSTRUCTION_NOT_UNDERSTOOD'),
+    'control character': ('bring\x07the cup', {}, 'INSTRUCTION_NOT_UNDERSTOOD'),
+    'bad id': ('go to the kitchen', {'task_id': 'a b'}, 'INVALID_TASK_ID'),
+    'long id': ('go to the kitchen', {'task_id': 'x' * 65}, 'INVALID_TASK_ID'),
+    'negative budget': ('go to the kitchen', {'time_budget': -1.0}, 'INVALID_BUDGET'),
+    'too many steps': ('go to the kitchen', {'max_steps': 2**32 - 1}, 'INVALID_BUDGET'),
+    'bad permission': ('go to the kitchen', {'permissions': ['']}, 'PERMISSION_DENIED'),
+}
+
+
+@pytest.mark.parametrize('name', BAD_INPUT)
+def test_bad_input_is_refused_with_words_and_moves_nothing(client, name):
+    """Each kind of bad input has its code and a sentence; nothing moves."""
+    instruction, fields, code = BAD_INPUT[name]
+    fields = dict(fields)
+    if 'time_budget' in fields:
+        fields['time_budget'] = duration(fields['time_budget'])
+    client.fastest = 0.0
+    status, result = client.send(instruction, **fields).result(20)
+    assert status == ABORTED
+    assert result.outcome == OUTCOME['REJECTED']
+    assert result.error_code == getattr(client.action.Result, code), result.error_msg
+    assert len(result.error_msg) > 20
+    assert not result.steps
+    assert client.fastest < STANDING[0]
+
+
+def test_a_task_succeeds_and_its_name_gives_the_result_again(client):
+    """A drive is judged, told at 2 Hz or more, and never done twice under one name."""
+    task_id = new_id()
+    sent = client.send('go to the kitchen', task_id=task_id)
+    # While it runs: another one waits, the same one is followed, other content is refused.
+    sent.wait_until_moving()
+    _, busy = client.send('go to the bedroom').result(10)
+    assert busy.error_code == client.action.Result.TASK_BUSY
+    _, conflict = client.send('go to the bedroom', task_id=task_id).result(10)
+    assert conflict.error_code == client.action.Result.TASK_ID_CONFLICT
+    follower = client.send('go to the kitchen', task_id=task_id)
+    status, result = sent.result(90)
+    assert status == SUCCEEDED, result.error_msg
+    assert result.outcome == OUTCOME['SUCCEEDED']
+    assert result.error_code == 0
+    assert result.task_id == task_id
+    step = result.steps[0]
+    assert step.skill == 'navigate_to'
+    assert step.command_state == COMMAND_SUCCEEDED
+    assert step.verdict == 2, 'success needs a SUCCESS verdict'
+    assert step.evidence and step.verdict_reason
+    assert follower.result(10)[1] == result
+    times = [at for at, _ in sent.feedback] + [sent.result_at]
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    assert max(gaps) < 1.0, 'at least 2 Hz, with half a second for a busy machine'
+    told = [f.finished_step.step for _, f in sent.feedback if f.finished_step.step]
+    assert told == [s.step for s in result.steps]
+    # Afterwards the name gives the same result, and nothing moves.
+    client.fastest = 0.0
+    status, again = client.send('go to the kitchen', task_id=task_id).result(10)
+    assert (status, again) == (SUCCEEDED, result)
+    assert client.fastest < STANDING[0]
+    answer = client.call('query_task', client.srv.QueryTask, task_id=task_id)
+    assert answer.error_code == 0 and not answer.running
+    assert answer.steps == result.steps
+    # The command can be asked for by id, at the harness and at its executor.
+    answer = client.call('query_command', client.srv.QueryCommand, command_id=step.command_id)
+    assert list(answer.command_states) == [COMMAND_SUCCEEDED]
+    answer = client.call('navigation_skills_node/query', client.srv.QueryCommand,
+                         command_id=step.command_id)
+    assert answer.statuses[0].state == 7, 'the executor was told to release it'
+    kinds = [e.kind for e in client.events if e.task_id == task_id]
+    assert kinds[0] == 'task_received' and kinds[-1] == 'task_ended'
+    order = ['proposed', 'committed', 'dispatched', 'accepted', 'started', 'control_ended',
+             'judged', 'settled']
+    places = [kinds.index(k) for k in order]
+    assert places == sorted(places), kinds
+    sequences = [e.sequence for e in client.events if e.task_id == task_id]
+    assert sequences == list(range(1, len(sequences) + 1))
+
+
+def test_a_cancel_while_driving_waits_for_measured_standstill(client):
+    """CANCELED comes when the base stands, not when the cancel was accepted."""
+    sent = client.send('go to the bedroom')
+    sent.wait_until_moving()
+    began = time.monotonic()
+    sent.cancel()
+    assert time.monotonic() - began < 1.0, 'a cancel is answered at once'
+    status, result = sent.result(15)
+    assert status == CANCELED
+    assert result.outcome == OUTCOME['CANCELED']
+    assert sent.stood_at_result, 'CANCELED came at {} m/s, {} rad/s'.format(*client.speed)
+    assert result.steps[-1].command_state == COMMAND_CANCELED
+    kinds = [e.kind for e in client.events if e.task_id == result.task_id]
+    assert kinds.index('cancel_requested') < kinds.index('stop_confirmed')
+    answer = client.call('query_command', client.srv.QueryCommand)
+    assert not answer.command_ids, 'nothing is left unsettled'
+    wait_until(lambda: client.lease.controller_id == '', 5, 'the release of the lease')
+
+
+def test_a_cancel_at_once_is_a_cancel(client):
+    """A cancel that comes before anything was sent ends the task, too."""
+    sent = client.send('go to the bedroom')
+    sent.cancel()
+    status, result = sent.result(15)
+    assert status == CANCELED, result.error_msg
+    assert sent.stood_at_result
+
+
+def test_a_dry_run_moves_nothing(client):
+    """A dry run plans and checks."""
+    client.fastest = 0.0
+    status, result = client.send('去厨房拿杯子', dry_run=True).result(30)
+    assert status == SUCCEEDED, result.error_msg
+    assert result.steps
+    assert client.fastest < STANDING[0]
+
+
+def test_a_time_budget_ends_a_task_with_the_robot_standing(client):
+    """What runs when the time is over is stopped first."""
+    sent = client.send('go to the bathroom', time_budget=duration(3.0))
+    status, result = sent.result(20)
+    assert status == ABORTED
+    assert result.outcome == OUTCOME['FAILED']
+    assert result.error_code == client.action.Result.TIME_BUDGET_EXHAUSTED
+    assert sent.stood_at_result
+
+
+def test_a_stop_ends_the_task_and_refuses_the_next_until_it_is_reset(client):
+    """A latched stop is for everybody."""
+    sent = client.send('go to the bedroom')
+    sent.wait_until_moving()
+    client.call('request_stop', client.srv.RequestStop, source='test', reason='try it')
+    status, result = sent.result(20)
+    assert status == ABORTED
+    assert result.error_code == client.action.Result.STOP_LATCHED
+    assert sent.stood_at_result
+    _, refused = client.send('go to the kitchen').result(10)
+    assert refused.outcome == OUTCOME['REJECTED']
+    assert refused.error_code == client.action.Result.STOP_LATCHED
+    wait_until(lambda: client.protection.stop_stage == 3, 10, 'the confirmed stop')
+    answer = client.call('reset_stop', client.srv.ResetStop, operator_name='test', reason='done')
+    assert answer.error_code == 0, answer.error_msg
+    wait_until(lambda: not client.protection.stop_latched, 5, 'the reset')
+
+
+def test_settling_and_answering_need_something_to_settle_and_to_answer(client):
+    """Wrong requests have their codes."""
+    settle = client.srv.SettleCommand
+    answer = client.call('settle_command', settle, command_id='none', final_state=1,
+                         settled_by='test', reason='x')
+    assert answer.error_code == settle.Response.COMMAND_NOT_FOUND
+    answer = client.call('settle_command', settle, command_id='none', final_state=9,
+                         settled_by='test', reason='x')
+    assert answer.error_code == settle.Response.INVALID_REQUEST
+    done = client.call('query_task', client.srv.QueryTask).steps
+    human = client.srv.AnswerHumanRequest
+    answer = client.call('answer_human_request', human, request_id='none', answer='x',
+                         answered_by='test')
+    assert answer.error_code == human.Response.REQUEST_NOT_FOUND
+    query = client.srv.QueryCommand
+    answer = client.call('query_command', query, command_id='none')
+    assert answer.error_code == query.Response.COMMAND_NOT_FOUND
+    answer = client.call('query_task', client.srv.QueryTask, task_id='none')
+    assert answer.error_code == client.srv.QueryTask.Response.TASK_NOT_FOUND
+    assert done is not None
+
+
+def test_a_killed_harness_is_taken_up_and_starts_nothing_twice(client, graph):
+    """After kill -9 in mid-drive the next process stops it, settles it and says so."""
+    task_id = new_id()
+    sent = client.send('go to the bedroom', task_id=task_id)
+    sent.wait_until_moving()
+    command_id = sent.feedback[-1][1].command_id
+    graph.running['harness_node'].signal(signal.SIGKILL)
+    graph.running['harness_node'].wait()
+    graph.start('harness_node')
+
+    def ended():
+        answer = client.call('query_task', client.srv.QueryTask, task_id=task_id)
+        return None if answer.running or answer.error_code else answer
+    answer = wait_until(ended, 30, 'the end of the interrupted task')
+    assert answer.outcome == OUTCOME['FAILED']
+    assert answer.task_error_code == client.action.Result.SHUTTING_DOWN
+    assert 'restarted' in answer.task_error_msg
+    wait_until(client.stands, 5, 'standstill')
+    answer = client.call('query_command', client.srv.QueryCommand, command_id=command_id)
+    assert list(answer.command_states) == [COMMAND_CANCELED]
+    answer = client.call('navigation_skills_node/query', client.srv.QueryCommand,
+                         command_id=command_id)
+    assert answer.statuses[0].state == 7
+    assert len(answer.foreign_calls) == 1, 'one goal was sent, and never again'
+
+
+def test_an_end_of_the_harness_stops_what_runs_and_releases_the_lease(client, graph):
+    """SIGTERM in mid-drive: the node waits for the stop, then it ends."""
+    client.wait_until_ready()
+    sent = client.send('go to the living room')
+    sent.wait_until_moving()
+    process = graph.running['harness_node']
+    process.signal(signal.SIGTERM)
+    assert process.wait(15) == 0, process.output()
+    wait_until(client.stands, 2, 'standstill')
+    wait_until(lambda: client.lease.controller_id == '', 2, 'the release of the lease')
+    with contextlib.suppress(AssertionError):
+        status, result = sent.result(2)
+        assert (status, result.error_code) == (ABORTED, client.action.Result.SHUTTING_DOWN)
+    graph.start('harness_node')
+    client.wait_until_ready()
+
+
+def test_missing_skill_servers_are_named(client, graph):
+    """Without executors there are no skills, and the answer says so."""
+    graph.running.pop('navigation_skills_node').stop()
+    time_over = time.monotonic() + 10
+    result = None
+    while time.monotonic() < time_over:
+        # Their skills are withdrawn when their beacon has been silent for 3 s.
+        _, result = client.send('go to the kitchen').result(40)
+        if result.error_code == client.action.Result.SKILL_UNAVAILABLE:
+            break
+    assert result.outcome in (OUTCOME['REJECTED'], OUTCOME['FAILED'])
+    assert result.error_code in (
+        client.action.Result.SKILL_UNAVAILABLE, client.action.Result.NO_PLAN), result.error_msg
+    graph.start('navigation_skills_node')
+    wait_until(lambda: len(client.catalogs) == 2, 20, 'the skills')
+
+
+def test_a_slipped_grasp_is_noticed_by_the_evaluator_and_tried_again(client):
+    """The gripper reports success; the evaluator sees that nothing is held."""
+    answer = client.call('inject_fault', client.srv.InjectFault, fault='grasp_slip')
+    assert answer.error_code == 0, answer.error_msg
+    status, result = client.send('bring the cup from the kitchen').result(180)
+    assert status == SUCCEEDED, result.error_msg
+    picks = [s for s in result.steps if s.skill == 'pick']
+    assert picks[0].verdict == 3, 'FAILURE'
+    assert picks[-1].verdict == 2, 'SUCCESS'
