@@ -34,6 +34,8 @@ pub struct SceneConfig {
     pub relocate_misses: u32,
     /// How far an object may have moved unseen and still be recognised \[m\].
     pub relocate_radius: f64,
+    /// How near its old place a retired object that is seen again keeps its name \[m\].
+    pub revive_radius: f64,
     /// Probability that a detector finds an object in free view.
     pub detection_probability: f64,
     /// Least time between two pieces of negative evidence for one object; frames of one view are not
@@ -103,6 +105,7 @@ impl Default for SceneConfig {
             min_score: 0.3,
             relocate_misses: 2,
             relocate_radius: 1.5,
+            revive_radius: 0.25,
             detection_probability: 0.7,
             negative_interval: Duration::from_millis(200),
             view_share: 0.85,
@@ -149,6 +152,7 @@ impl SceneConfig {
             ("gate_limit", self.gate_limit, 0.01, 5.0),
             ("min_score", self.min_score, 0.0, 1.0),
             ("relocate_radius", self.relocate_radius, 0.0, 20.0),
+            ("revive_radius", self.revive_radius, 0.0, 5.0),
             (
                 "detection_probability",
                 self.detection_probability,

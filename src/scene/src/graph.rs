@@ -344,6 +344,15 @@ impl SceneGraph {
         }
     }
 
+    /// A retired node that was seen again is live again, with its name.
+    pub fn revive(&mut self, name: &str, stamp: Stamp) {
+        self.retired.retain(|n| n != name);
+        self.edit(name, stamp, |o| {
+            o.retired = false;
+            Edit::Changed
+        });
+    }
+
     /// A ref of the form class_N that was never given before.
     pub fn next_ref(&mut self, class_name: &str) -> String {
         let mut stem: String = class_name

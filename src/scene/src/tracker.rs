@@ -127,6 +127,8 @@ pub struct Observed {
     pub relocated: Vec<String>,
     /// Objects that were thought to be held and were seen elsewhere.
     pub released: Vec<String>,
+    /// Objects that had been given up and were seen again in their place.
+    pub revived: Vec<String>,
     /// Objects that were expected and not found.
     pub missed: Vec<String>,
     /// Objects that were retired.
@@ -432,7 +434,7 @@ impl Tracker {
     }
 
     /// Decides what a confirmed candidate is: a held object that is not held, a missing object that was
-    /// moved, or a new one.
+    /// moved, one that was given up too early, or a new one.
     #[allow(clippy::too_many_arguments)]
     fn confirm(
         &mut self,
@@ -454,6 +456,12 @@ impl Tracker {
         if let Some(name) = self.moved(graph, detection, found, config) {
             self.place(graph, &name, detection, frame, config);
             report.relocated.push(name.clone());
+            return Some(name);
+        }
+        if let Some(name) = returned(graph, detection, config) {
+            graph.revive(&name, frame.stamp);
+            self.place(graph, &name, detection, frame, config);
+            report.revived.push(name.clone());
             return Some(name);
         }
         if graph.len() >= config.max_objects {
@@ -930,6 +938,23 @@ fn overlapping(graph: &SceneGraph, name: &str) -> Option<String> {
         })
         .map(|o| o.r#ref.clone())
         .next()
+}
+
+/// The retired object that this detection most likely is: one like it was here.
+fn returned(graph: &SceneGraph, detection: &Detection, config: &SceneConfig) -> Option<String> {
+    graph
+        .all()
+        .filter(|o| {
+            o.retired
+                && o.merged_into.is_empty()
+                && matches!(o.kind, Kind::Object | Kind::Person)
+                && o.class_name == detection.class_name
+                && attributes_agree(&o.attributes, &detection.attributes)
+        })
+        .map(|o| (o.pose.position.distance(detection.pose.position), o))
+        .filter(|(distance, _)| *distance <= config.revive_radius)
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, o)| o.r#ref.clone())
 }
 
 /// The robot does not hold it after all.

@@ -291,11 +291,22 @@ fn what_is_looked_for_and_not_found_is_doubted_and_then_retired() {
     }
     assert!(frames >= 4, "a few misses are the detector's");
     assert!(h.scene.graph().any("cup_1").unwrap().retired);
-    // Another cup gets another name.
+    // A cup elsewhere is another cup; one in the old place is the old one.
     for _ in 0..2 {
-        h.see(vec![detection("cup", CUP)]);
+        h.see(vec![detection("cup", Vec3::new(2.0, 2.4, 0.85))]);
     }
     assert_eq!(h.objects(), ["cup_2"]);
+    let again: Vec<Observed> = (0..2)
+        .map(|_| {
+            h.see(vec![
+                detection("cup", CUP),
+                detection("cup", Vec3::new(2.0, 2.4, 0.85)),
+            ])
+        })
+        .collect();
+    assert_eq!(again[1].revived, ["cup_1"]);
+    assert_eq!(h.objects(), ["cup_1", "cup_2"]);
+    assert!(h.scene.graph().has("cup_1", RelationKind::On, "table_1"));
 }
 
 #[test]

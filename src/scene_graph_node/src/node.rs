@@ -199,6 +199,7 @@ impl Shared {
             ("new", &report.created),
             ("found elsewhere", &report.relocated),
             ("not held after all", &report.released),
+            ("seen again", &report.revived),
             ("looked for and not found, retired", &report.retired),
         ] {
             if !names.is_empty() {
