@@ -52,7 +52,7 @@ pub struct Parameters {
     pub straight_pipeline: String,
     /// See `straight_pipeline`.
     pub straight_planner: String,
-    /// Time for one plan of the arm [s].
+    /// Time for one plan of the arm, seconds.
     pub planning_time: f64,
     /// The body.
     pub body: Embodiment,

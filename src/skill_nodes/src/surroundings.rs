@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eh_contract::geometry::{Pose, Vec3};
-use eh_contract::scene::{Kind, SceneObject, SceneSnapshot};
+use eh_contract::geometry::Pose;
+use eh_contract::scene::{SceneObject, SceneSnapshot};
 use eh_contract::state::ExecutorState;
 use eh_ledger::admission::LeaseView;
-use eh_ros_edge::convert::command::{budget, raw_pose, vec3};
+use eh_ros_edge::convert::command::budget;
+use eh_ros_edge::convert::scene::scene_object;
 use eh_ros_edge::{qos, NodeClock, TfListener};
 use eh_skills::standstill::StandstillMeter;
 use parking_lot::Mutex;
 use rclrs::{IntoPrimitiveOptions, Node, RclrsError};
-use ros_env::embodied_harness::msg::{
-    ControlLease, ProtectionState, SceneGraph, SceneObject as SceneObjectMsg, SkillStatusArray,
-};
+use ros_env::embodied_harness::msg::{ControlLease, ProtectionState, SceneGraph, SkillStatusArray};
 use ros_env::nav_msgs::msg::Odometry;
 use ros_env::sensor_msgs::msg::JointState;
 
@@ -254,8 +253,12 @@ impl Surroundings {
     }
 }
 
-/// What programs read of a scene graph. Nodes with numbers that are not usable are left out.
+/// What programs read of a scene graph. Nodes that can't be read are left out: one bad entry must not
+/// blind the rest.
 fn snapshot(message: &SceneGraph) -> SceneSnapshot {
+    let usable = |o: &SceneObject| {
+        o.size.check("size").is_ok() && o.outline.iter().all(|p| p.check("outline").is_ok())
+    };
     SceneSnapshot {
         map_id: message.map_id.clone(),
         version: message.version,
@@ -263,36 +266,9 @@ fn snapshot(message: &SceneGraph) -> SceneSnapshot {
             .objects
             .iter()
             .take(MAX_OBJECTS)
-            .filter_map(object)
+            .filter_map(|o| scene_object(o).ok())
+            .filter(usable)
             .collect(),
         ..SceneSnapshot::default()
     }
-}
-
-fn object(message: &SceneObjectMsg) -> Option<SceneObject> {
-    let pose = raw_pose(&message.pose.pose);
-    pose.check("pose").ok()?;
-    let size = vec3(&message.size);
-    size.check("size").ok()?;
-    let outline: Vec<Vec3> = message
-        .outline
-        .iter()
-        .map(|p| Vec3::new(p.x, p.y, p.z))
-        .collect();
-    if outline.iter().any(|p| p.check("outline").is_err()) {
-        return None;
-    }
-    Some(SceneObject {
-        r#ref: message.ref_.clone(),
-        kind: Kind::from_wire(message.kind)?,
-        class_name: message.class_name.clone(),
-        frame_id: message.frame_id.clone(),
-        pose,
-        size,
-        outline,
-        confidence: message.confidence,
-        version: message.version,
-        retired: message.retired,
-        ..SceneObject::default()
-    })
 }
