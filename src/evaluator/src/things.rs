@@ -17,6 +17,9 @@ use crate::scope::{Finding, Fingers, Scope, Target};
 /// How far around its old place an object that is no longer there is looked for \[m\].
 const ELSEWHERE: f64 = 1.5;
 
+/// How far beyond an object's top and bottom a grasp at it may be \[m\]: errors of its pose.
+const GRASP_SLACK: f64 = 0.05;
+
 fn object(scope: &Scope<'_>, name: &str) -> Result<Target, Finding> {
     let target = scope
         .target(name)
@@ -213,8 +216,27 @@ pub fn lifted(scope: &mut Scope<'_>, name: &str, least: Option<f64>) -> Finding 
     match (held.truth, tool) {
         (Truth::True, Some((sample, id))) => {
             ids.push(id);
-            let from = scope.grasp_point().map_or(origin.z, |p| p.z);
-            let gain = sample.pose.position.z - from;
+            let height = sample.pose.position.z;
+            let half = target.size.z / 2.0;
+            // Where the fingers closed, if that was at the object; else the object may have been gripped
+            // anywhere up to its top, and what is not certain is not claimed.
+            let grasp = scope
+                .grasp_point()
+                .map(|p| p.z)
+                .filter(|z| (z - origin.z).abs() <= half + GRASP_SLACK);
+            let (low, high) = match grasp {
+                Some(z) => (height - z, height - z),
+                None => (height - origin.z - half, height - origin.z + half),
+            };
+            if low < least && high >= least {
+                return Finding::unknown(
+                    ids,
+                    format!(
+                        "{name} is held, but where it was gripped is not known: it rose by {low:.2} to {high:.2} m, wanted {least:.2} m"
+                    ),
+                );
+            }
+            let gain = if low >= least { low } else { high };
             Finding::measured(
                 gain - least,
                 "m",

@@ -194,6 +194,28 @@ fn a_pick_without_lift() {
 }
 
 #[test]
+fn a_lift_whose_grasp_was_not_observed_is_only_claimed_when_certain() {
+    // The fingers were never seen closing. Gripped at its top, 0.9 m, it rose by 0.10 m at least.
+    let lift = |height: f64| {
+        let mut f = Fixture::new();
+        for i in 0..5 {
+            f.frame(START - 1.0 + 0.2 * f64::from(i), &[CUP]);
+        }
+        f.start("pick", pick_arguments(), vec![cup_binding()]);
+        f.end("pick", pick_arguments(), vec![cup_binding()]);
+        f.gripper(END + 0.1, 0.07, 20.0);
+        f.tool(END + 0.1, Vec3::new(1.6, 2.0, height));
+        for i in 0..3 {
+            f.frame(END + 0.2 + 0.2 * f64::from(i), &[]);
+        }
+        f.judge(&pick()).unwrap()
+    };
+    check(&lift(1.0), Outcome::Success, &["rose by 0.10 m"]);
+    check(&lift(0.92), Outcome::Unknown, &["0.02 to 0.12 m"]);
+    check(&lift(0.84), Outcome::Failure, &["rose by 0.04 m"]);
+}
+
+#[test]
 fn a_blind_gripper_is_not_success() {
     let mut f = picked(0.07, 20.0);
     f.tool(END + 0.1, LIFTED);

@@ -31,6 +31,12 @@ const CYCLE: Duration = Duration::from_millis(40);
 /// Oldest transform that is sampled; its stamp is what counts as evidence.
 const TRANSFORM_AGE: Duration = Duration::from_secs(1);
 
+/// Longest gap between two cycles that is filled from the history of transforms, which holds 10 s.
+const BACKFILL: Duration = Duration::from_secs(8);
+
+/// Most poses that fill a gap.
+const MAX_BACKFILL: usize = 200;
+
 /// Depth of run events and catalogs, as their publishers have it.
 const EVENTS_DEPTH: u32 = 64;
 
@@ -144,28 +150,50 @@ impl Shared {
 
     fn sample_transforms(&self, core: &mut Core, now: Stamp) {
         let p = &self.parameters;
-        let find = |frame: &str| -> Option<PoseSample> {
-            let found = self
-                .tf
-                .buffer
-                .lookup_latest(&p.map_frame, frame, now.0, TRANSFORM_AGE)
-                .ok()?;
-            Some(PoseSample {
-                stamp: found.stamp_ns.map_or(now, Stamp),
-                pose: Pose::from(found.transform),
-            })
-        };
-        if let Some(sample) = find(&p.base_frame) {
+        let last_base = core.buffer.base().next_back().map(|s| s.stamp);
+        for sample in self.poses(&p.base_frame, last_base, now) {
             let taken = core.buffer.push_base(sample, now);
             self.tell("base pose", taken);
         }
         if p.tool_frame.is_empty() {
             return;
         }
-        if let Some(sample) = find(&p.tool_frame) {
+        let last_tool = core.buffer.tool().next_back().map(|s| s.stamp);
+        for sample in self.poses(&p.tool_frame, last_tool, now) {
             let taken = core.buffer.push_tool(sample, now);
             self.tell("tool pose", taken);
         }
+    }
+
+    /// Poses of a frame in the map since the last one: the newest, and those between when a cycle came
+    /// late, so that a busy machine leaves no gap in what is known of a run.
+    fn poses(&self, frame: &str, last: Option<Stamp>, now: Stamp) -> Vec<PoseSample> {
+        let (map, buffer) = (&self.parameters.map_frame, &self.tf.buffer);
+        let Ok(newest) = buffer.lookup_latest(map, frame, now.0, TRANSFORM_AGE) else {
+            return Vec::new();
+        };
+        let until = newest.stamp_ns.map_or(now, Stamp);
+        let mut out = Vec::new();
+        if let Some(last) = last {
+            let mut at = last.plus(CYCLE);
+            for _ in 0..MAX_BACKFILL {
+                if at >= until || until.since(last) > BACKFILL {
+                    break;
+                }
+                if let Ok(found) = buffer.lookup(map, frame, at.0) {
+                    out.push(PoseSample {
+                        stamp: at,
+                        pose: Pose::from(found.transform),
+                    });
+                }
+                at = at.plus(CYCLE);
+            }
+        }
+        out.push(PoseSample {
+            stamp: until,
+            pose: Pose::from(newest.transform),
+        });
+        out
     }
 
     /// Logs what became of a sample, unless it is everyday.
