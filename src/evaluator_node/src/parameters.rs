@@ -48,7 +48,7 @@ pub struct Parameters {
 const CONFIGURATIONS: [(&str, [f64; 5]); 3] = [
     ("stow", [0.0, 2.0, -2.65, -0.9208, 0.0]),
     ("ready", [0.0, 1.7, -2.0, 0.3, 0.0]),
-    ("carry", [0.0, 1.75, -2.35, -0.9708, 0.0]),
+    ("carry", [0.0, 2.04, -1.69, -1.9208, 0.0]),
 ];
 
 impl Parameters {

@@ -88,7 +88,7 @@ impl Default for Embodiment {
             configurations: [
                 ("stow".to_string(), arm([0.0, 2.0, -2.65, -0.9208, 0.0])),
                 ("ready".to_string(), arm([0.0, 1.7, -2.0, 0.3, 0.0])),
-                ("carry".to_string(), arm([0.0, 1.75, -2.35, -0.9708, 0.0])),
+                ("carry".to_string(), arm([0.0, 2.04, -1.69, -1.9208, 0.0])),
             ]
             .into(),
             gripper_joint: "gripper_joint".into(),
