@@ -29,8 +29,13 @@ pub enum Command {
     Run {
         /// What to do, in English or Chinese: "bring the cup from the kitchen", "去厨房拿杯子".
         instruction: String,
-        /// Longest time for the whole task [s]; 0: the harness's default.
-        #[arg(long, default_value_t = 0.0, value_name = "S", allow_negative_numbers = true)]
+        /// Longest time for the whole task in seconds; 0: the harness's default.
+        #[arg(
+            long,
+            default_value_t = 0.0,
+            value_name = "S",
+            allow_negative_numbers = true
+        )]
         time_budget: f64,
         /// Most steps; 0: the harness's default.
         #[arg(long, default_value_t = 0, value_name = "N")]
@@ -44,7 +49,7 @@ pub enum Command {
         /// Plan and check only; nothing moves.
         #[arg(long)]
         dry_run: bool,
-        /// Wait this long for everything that is needed to be running [s].
+        /// Wait this long for everything that is needed to be running, in seconds.
         #[arg(long, default_value_t = 30.0, value_name = "S")]
         wait_for_ready: f64,
         /// Show progress and every event.

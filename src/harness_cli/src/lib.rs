@@ -14,7 +14,6 @@ mod words;
 use eh_ros_edge::context::{self, ContextError};
 use eh_ros_edge::{spin_until, GoalClientError, Shutdown, SpinError};
 use rclrs::{CreateBasicExecutor, RclrsError};
-use thiserror::Error;
 
 pub use arguments::{Arguments, Became, Command};
 
@@ -56,7 +55,7 @@ impl End {
 }
 
 /// Why a command could not be carried out.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("not everything that is needed is running; missing:\n  {missing}\nstart the robot with launch/bringup.launch.xml or scripts/demo, or check --namespace and ROS_DOMAIN_ID")]
     NotReady { missing: String },

@@ -29,7 +29,6 @@ use eh_ros_edge::params::ParameterError;
 use eh_ros_edge::{spin_until, NodeClock, Shutdown, SpinError};
 use eh_store::StoreError;
 use rclrs::{log_info, Context, CreateBasicExecutor, RclrsError};
-use thiserror::Error;
 
 pub use parameters::Parameters;
 
@@ -51,7 +50,7 @@ impl Default for Options {
 }
 
 /// Why the node can't run.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The context.
     #[error(transparent)]
