@@ -326,6 +326,7 @@ def see_cup(robot, scene):
     """Let the scene graph see one cup."""
     robot.objects = [('cup', CUP, 'red')]
     wait_until(lambda: scene.find(class_name='cup') == ['cup_1'], 20, 'the cup in the scene')
+    wait_until(lambda: scene.find(class_name='robot') == ['robot'], 20, 'the robot in the scene')
 
 
 def test_what_is_seen_can_be_asked_for(processes, robot, home, tmp_path, ros_node):

@@ -303,7 +303,8 @@ impl Shared {
     fn query(&self, request: &QueryScene_Request) -> QueryScene_Response {
         let now = self.now();
         let mut core = self.core.lock();
-        // What waits for its transform may decide the answer.
+        // What is newest may decide the answer.
+        self.follow_robot(&mut core, now);
         self.work_off_frames(&mut core, now);
         let mut response = QueryScene_Response {
             version: core.scene.graph().version(),
