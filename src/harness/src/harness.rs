@@ -35,6 +35,9 @@ use crate::task::{report, Ending, Phase, Step, Task};
 /// Terminal commands that are kept in memory for questions; the store has all of them.
 const KEEP_ENDED: usize = 64;
 
+/// Time between two looks whether missing skills are back.
+const SKILLS_PERIOD: Duration = Duration::from_millis(500);
+
 /// What an earlier process left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
@@ -631,6 +634,22 @@ impl Harness {
                 });
             }
             Some(program) => {
+                let missing = self
+                    .surroundings
+                    .missing(&self.settings.robot_id, now.steady);
+                let since = *task.short_of_skills.get_or_insert(now.steady);
+                let waited = now.steady.saturating_sub(since) >= self.settings.waits.skills;
+                if let (Some(missing), false) = (missing, waited) {
+                    // An executor that is started again is back in a moment.
+                    task.enter(
+                        Phase::Waiting {
+                            until: now.steady.saturating_add(SKILLS_PERIOD),
+                        },
+                        format!("waits for skills: {missing}"),
+                    );
+                    return;
+                }
+                task.short_of_skills = None;
                 let request = PlanRequest {
                     ticket: next,
                     program: program.clone(),
@@ -768,6 +787,16 @@ impl Harness {
                 self.finish(TaskOutcome::Succeeded, ErrorCode::None, summary, now, out);
             }
             Turn::Fail { code, message } => {
+                let missing = self
+                    .surroundings
+                    .missing(&self.settings.robot_id, now.steady);
+                let (code, message) = match (code, missing) {
+                    (ErrorCode::NoPlan, Some(missing)) => (
+                        ErrorCode::SkillUnavailable,
+                        format!("{message} Skills are missing: {missing}"),
+                    ),
+                    (code, _) => (code, message),
+                };
                 let nothing_started = self.task.as_ref().is_some_and(|t| !t.moved);
                 let refused = matches!(
                     code,

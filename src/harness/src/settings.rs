@@ -22,6 +22,8 @@ pub struct Waits {
     pub lease: Duration,
     /// For the executor's release and for the scene graph's new state after a command.
     pub learn: Duration,
+    /// For an executor that was known and fell silent, before a plan is made without its skills.
+    pub skills: Duration,
     /// For a person's answer.
     pub human: Duration,
     /// Between two looks at one run that could not be judged.
@@ -38,6 +40,7 @@ impl Default for Waits {
             planner: Duration::from_secs(60),
             lease: Duration::from_secs(10),
             learn: Duration::from_secs(10),
+            skills: Duration::from_secs(10),
             human: Duration::from_secs(120),
             look: Duration::from_secs(1),
             feedback: Duration::from_millis(400),

@@ -130,6 +130,23 @@ impl Surroundings {
             .find(|o| o.descriptor.name == skill)
     }
 
+    /// What keeps skills from being on offer, in words; `None` when every executor that is known is there.
+    pub fn missing(&self, robot_id: &str, steady: Duration) -> Option<String> {
+        let silent = self.silent_executors(robot_id, steady);
+        if !silent.is_empty() {
+            return Some(format!(
+                "{} is silent; is it running?",
+                silent.join(" and ")
+            ));
+        }
+        if self.offers(robot_id, steady).is_empty() {
+            return Some(format!(
+                "no executor offers skills for robot \"{robot_id}\"; start the skill nodes with that robot_id"
+            ));
+        }
+        None
+    }
+
     /// Executors whose catalog is known but whose beacon is silent, for messages.
     pub fn silent_executors(&self, robot_id: &str, steady: Duration) -> Vec<&str> {
         self.catalogs

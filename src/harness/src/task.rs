@@ -81,6 +81,8 @@ pub(crate) struct Task {
     pub last_feedback: Duration,
     pub open_request: Option<crate::effect::HumanRequest>,
     pub began: Duration,
+    /// Since when a plan waits for skills.
+    pub short_of_skills: Option<Duration>,
 }
 
 impl Task {
@@ -111,6 +113,7 @@ impl Task {
             last_feedback: now.steady,
             open_request: None,
             began: now.steady,
+            short_of_skills: None,
         }
     }
 

@@ -474,3 +474,37 @@ fn late_answers_of_the_planner_are_dropped() {
     assert_eq!(w.harness.dropped(), before + 1);
     assert!(w.sent.is_empty());
 }
+
+#[test]
+fn an_executor_that_falls_silent_is_waited_for_and_then_named() {
+    let planner = |request: &PlanRequest| {
+        if request.skills.iter().any(|s| s.name == "navigate_to") {
+            propose("navigate_to", json!({"target": "kitchen"}))
+        } else {
+            Turn::Fail {
+                code: ErrorCode::NoPlan,
+                message: "No sequence of skills reaches it.".into(),
+            }
+        }
+    };
+    let mut w = World::new(Box::new(planner));
+    w.silent = true;
+    w.now += secs(4);
+    w.submit(&goal("t1", "go to the kitchen")).unwrap();
+    w.run_for(secs(5));
+    assert!(w.finished.is_empty());
+    assert!(w.feedback.last().unwrap().text.contains("waits for skills"));
+    let record = w.run(secs(15)).clone();
+    assert_eq!(record.error_code, ErrorCode::SkillUnavailable.code());
+    assert!(
+        record.error_msg.contains("/navigation_skills_node"),
+        "{}",
+        record.error_msg
+    );
+    // One that comes back in time is used.
+    w.submit(&goal("t2", "go to the kitchen")).unwrap();
+    w.run_for(secs(5));
+    w.silent = false;
+    w.run_for(secs(3));
+    assert!(!w.sent.is_empty());
+}

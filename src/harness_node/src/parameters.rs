@@ -205,6 +205,12 @@ impl Parameters {
                 0.1..=600.0,
                 "Longest wait for the control lease.",
             )?,
+            skills: seconds(
+                "skills_timeout",
+                10.0,
+                0.0..=600.0,
+                "Longest wait for an executor that fell silent, before a plan is made without it.",
+            )?,
             human: seconds(
                 "human_timeout",
                 120.0,

@@ -83,6 +83,8 @@ pub struct World {
     pub planner_silent: bool,
     pub lease_refused: bool,
     pub settle_silent: bool,
+    /// The executors' beacons have stopped.
+    pub silent: bool,
     pub begin_error: Option<PlannerError>,
     pub inbox: VecDeque<(Duration, Event)>,
     pub running: BTreeMap<String, (GoalRequest, Control, SkillStatus)>,
@@ -242,6 +244,7 @@ impl World {
             planner_silent: false,
             lease_refused: false,
             settle_silent: false,
+            silent: false,
             begin_error: None,
             inbox: VecDeque::new(),
             running: BTreeMap::new(),
@@ -294,6 +297,9 @@ impl World {
     }
 
     fn beacons(&mut self) {
+        if self.silent {
+            return;
+        }
         for executor in EXECUTORS {
             self.give(Event::BeaconSeen(Beacon {
                 executor: executor.into(),
