@@ -248,12 +248,8 @@ impl Executor {
         signal: &mut StopSignal,
     ) -> Pursuit {
         let Some(server) = Server::of(goal) else {
-            let duration = match goal {
-                Goal::Wait(duration) => *duration,
-                _ => Duration::ZERO,
-            };
             return tokio::select! {
-                () = self.pass_time(id, duration) => Pursuit::Outcome(SubGoalOutcome::Succeeded),
+                outcome = self.without_server(id, goal) => Pursuit::Outcome(outcome),
                 cause = asked_to_stop(signal) => Pursuit::Stop(cause),
             };
         };
@@ -337,6 +333,33 @@ impl Executor {
         tokio::select! {
             end = self.wait_for_end(id, name, &*foreign, goal_id) => end,
             cause = asked_to_stop(signal) => Pursuit::Stop(cause),
+        }
+    }
+
+    /// What needs no foreign action.
+    async fn without_server(&self, id: &str, goal: &Goal) -> SubGoalOutcome {
+        match goal {
+            Goal::Wait(duration) => {
+                self.pass_time(id, *duration).await;
+                SubGoalOutcome::Succeeded
+            }
+            Goal::Observe {
+                class_name,
+                frames,
+                timeout,
+            } => {
+                let seen = self
+                    .surroundings
+                    .observe(class_name, *frames, *timeout)
+                    .await;
+                SubGoalOutcome::Observed(seen)
+            }
+            Goal::Navigate { .. }
+            | Goal::MoveArm { .. }
+            | Goal::Gripper { .. }
+            | Goal::Head { .. } => SubGoalOutcome::Rejected {
+                message: "it has no server".into(),
+            },
         }
     }
 
@@ -497,7 +520,8 @@ fn servers_of(skill: &str) -> &'static [Server] {
     match skill {
         "navigate_to" | "navigate_to_pose" => &[Server::Navigation],
         "look_at" => &[Server::Head],
-        "pick" | "place" => &[Server::Arm, Server::Gripper],
+        "pick" => &[Server::Head, Server::Arm, Server::Gripper],
+        "place" => &[Server::Arm, Server::Gripper],
         "open_gripper" | "close_gripper" => &[Server::Gripper],
         "stow" => &[Server::Arm],
         _ => &[],

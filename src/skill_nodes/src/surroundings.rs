@@ -1,20 +1,25 @@
 //! What the adapter hears from the rest of the robot: lease, stop, motion, scene, other executors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use eh_contract::geometry::Pose;
+use eh_contract::perception::DetectionFrame;
 use eh_contract::scene::{SceneObject, SceneSnapshot};
 use eh_contract::state::ExecutorState;
 use eh_ledger::admission::LeaseView;
+use eh_ros_edge::convert;
 use eh_ros_edge::convert::command::budget;
-use eh_ros_edge::convert::scene::scene_object;
+use eh_ros_edge::convert::scene::{detection_frame, scene_object};
+use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::{qos, NodeClock, TfListener};
 use eh_skills::standstill::StandstillMeter;
 use parking_lot::Mutex;
 use rclrs::{IntoPrimitiveOptions, Node, RclrsError};
-use ros_env::embodied_harness::msg::{ControlLease, ProtectionState, SceneGraph, SkillStatusArray};
+use ros_env::embodied_harness::msg::{
+    ControlLease, ObjectObservationArray, ProtectionState, SceneGraph, SkillStatusArray,
+};
 use ros_env::nav_msgs::msg::Odometry;
 use ros_env::sensor_msgs::msg::JointState;
 
@@ -26,6 +31,15 @@ const EXECUTORS: u32 = 16;
 
 /// Most nodes of a scene that are looked at.
 const MAX_OBJECTS: usize = 10_000;
+
+/// Camera frames that are kept: some seconds' worth.
+const MAX_FRAMES: usize = 32;
+
+/// Most detections of a frame that is kept; a flood is no sight.
+const MAX_DETECTIONS: usize = 256;
+
+/// How often new camera frames are looked for.
+const FRAME_PERIOD: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
 struct Lease {
@@ -42,6 +56,8 @@ struct Inner {
     scene: Option<SceneSnapshot>,
     /// By executor: resource and who holds it.
     others: BTreeMap<String, Vec<(String, String)>>,
+    /// Newest camera frames, oldest first.
+    frames: VecDeque<ObjectObservationArray>,
 }
 
 /// The newest of everything, shared with the callbacks, all of which run on the spin thread.
@@ -73,6 +89,7 @@ impl Surroundings {
                 meter: StandstillMeter::new(parameters.standstill, &parameters.body.gripper_joint),
                 scene: None,
                 others: BTreeMap::new(),
+                frames: VecDeque::new(),
             }),
             tf: TfListener::new(node)?,
             map_frame: parameters.body.map_frame.clone(),
@@ -107,6 +124,13 @@ impl Surroundings {
             "joint_states".qos(qos::sensor_data()),
             move |m: JointState| s.joints(&m),
         )?));
+        let s = this.clone();
+        handles.push(Box::new(
+            node.create_subscription::<ObjectObservationArray, _>(
+                "detections".qos(qos::sensor_data()),
+                move |m: ObjectObservationArray| s.frame(m),
+            )?,
+        ));
         let s = this.clone();
         handles.push(Box::new(node.create_subscription::<SceneGraph, _>(
             "scene_graph".qos(qos::state_latched(1)),
@@ -234,6 +258,61 @@ impl Surroundings {
             )
             .ok()
             .map(|found| found.transform.into())
+    }
+
+    fn frame(&self, message: ObjectObservationArray) {
+        if message.observations.len() > MAX_DETECTIONS {
+            return;
+        }
+        let mut inner = self.inner.lock();
+        if inner.frames.len() >= MAX_FRAMES {
+            inner.frames.pop_front();
+        }
+        inner.frames.push_back(message);
+    }
+
+    /// Camera frames stamped after `since` (ROS time, ns), in base_link at their own time. One whose
+    /// transforms have not arrived yet is left out until they have.
+    fn frames_since(&self, since: i64) -> Vec<DetectionFrame> {
+        let inner = self.inner.lock();
+        let fresh = inner
+            .frames
+            .iter()
+            .map(|m| (convert::time_ns(&m.header.stamp), m))
+            .filter(|(stamp, _)| *stamp > since);
+        fresh
+            .filter_map(|(stamp, m)| {
+                let camera = self
+                    .tf
+                    .buffer
+                    .lookup(&self.base_frame, &m.header.frame_id, stamp)
+                    .ok()?;
+                Some(detection_frame(m, &camera.transform))
+            })
+            .collect()
+    }
+
+    /// Waits until `wanted` camera frames from now on show something of the class, and gives them all, or
+    /// what there is when the time is up.
+    pub(crate) async fn observe(
+        &self,
+        class_name: &str,
+        wanted: usize,
+        timeout: Duration,
+    ) -> Vec<DetectionFrame> {
+        let since = self.clock.ros_ns();
+        let until = self.now().saturating_add(timeout);
+        loop {
+            let frames = self.frames_since(since);
+            let with = frames
+                .iter()
+                .filter(|f| f.detections.iter().any(|d| d.class_name == class_name))
+                .count();
+            if with >= wanted || self.now() >= until {
+                return frames;
+            }
+            sleep(FRAME_PERIOD).await;
+        }
     }
 
     /// The newest scene graph.

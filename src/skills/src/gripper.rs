@@ -51,7 +51,7 @@ pub(crate) fn check(
 ) -> Result<(), Failure> {
     let fail = |message: String| Failure::new(ErrorCode::GripperFailed, message);
     match outcome {
-        SubGoalOutcome::Succeeded => Ok(()),
+        SubGoalOutcome::Succeeded | SubGoalOutcome::Observed(_) => Ok(()),
         SubGoalOutcome::Gripper(report) if open => {
             native_code::gripper_opened(report, context.body.gripper_max_width).map_err(fail)
         }

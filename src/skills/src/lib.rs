@@ -29,6 +29,7 @@ mod navigate;
 mod pick;
 mod place;
 pub mod program;
+mod sight;
 pub mod stand_off;
 pub mod standstill;
 mod stow;

@@ -33,6 +33,49 @@ pub fn pan_tilt(at: Vec3, body: &Embodiment) -> [f64; 2] {
     [y.atan2(x), (-height).atan2(away) + offset]
 }
 
+/// The goal that turns the head so that a place in base_link is in the middle of the view, or as near to
+/// it as the head can.
+///
+/// # Errors
+/// [`Failure`] when the place is beyond what the head can turn to.
+pub(crate) fn turn_to(name: &str, at: Vec3, body: &Embodiment) -> Result<Goal, Failure> {
+    let [pan, tilt] = pan_tilt(at, body);
+    let beyond = |v: f64, [low, high]: [f64; 2]| (low - v).max(v - high).max(0.0);
+    let off = beyond(pan, body.head_pan_limits).max(beyond(tilt, body.head_tilt_limits));
+    if off > EDGE {
+        return Err(Failure::new(
+            ErrorCode::HeadFailed,
+            format!(
+                "{name} needs pan {pan:.2} rad and tilt {tilt:.2} rad, the head turns from {:.2} to {:.2} and from {:.2} to {:.2}; face it with navigate_to first",
+                body.head_pan_limits[0], body.head_pan_limits[1],
+                body.head_tilt_limits[0], body.head_tilt_limits[1],
+            ),
+        ));
+    }
+    let limit = |v: f64, [low, high]: [f64; 2]| v.max(low).min(high);
+    Ok(Goal::Head {
+        pan: limit(pan, body.head_pan_limits),
+        tilt: limit(tilt, body.head_tilt_limits),
+        duration: Duration::try_from_secs_f64(body.head_turn_time)
+            .unwrap_or(Duration::from_secs(2)),
+    })
+}
+
+/// `None` for success.
+pub(crate) fn head_failure(outcome: &SubGoalOutcome) -> Option<Failure> {
+    match outcome {
+        SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_) | SubGoalOutcome::Observed(_) => None,
+        SubGoalOutcome::Rejected { message } => Some(Failure::new(
+            ErrorCode::HeadFailed,
+            format!("the head's controller refused the trajectory ({message}); see its log"),
+        )),
+        SubGoalOutcome::Aborted { code, message } => Some(Failure::new(
+            native_code::head(*code),
+            format!("the head did not get there (FollowJointTrajectory error_code {code}: {message}); see its controller"),
+        )),
+    }
+}
+
 pub(crate) struct LookAt {
     target: TargetBinding,
 }
@@ -45,29 +88,11 @@ impl LookAt {
 
 impl SkillProgram for LookAt {
     fn next(&mut self, context: &Context<'_>, last: Option<&SubGoalOutcome>) -> Step {
-        match last {
-            Some(SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_)) => {
-                return Step::Completed;
-            }
-            Some(SubGoalOutcome::Rejected { message }) => {
-                return Step::Failed(Failure::new(
-                    ErrorCode::HeadFailed,
-                    format!(
-                        "the head's controller refused the trajectory ({message}); see its log"
-                    ),
-                ));
-            }
-            Some(SubGoalOutcome::Aborted { code, message }) => {
-                return Step::Failed(Failure::new(
-                    native_code::head(*code),
-                    format!("the head did not get there (FollowJointTrajectory error_code {code}: {message}); see its controller"),
-                ));
-            }
-            None => {}
+        if let Some(outcome) = last {
+            return head_failure(outcome).map_or(Step::Completed, Step::Failed);
         }
-        let body = context.body;
         let Some(base) = context.base_in_map else {
-            return no_transform(body);
+            return no_transform(context.body);
         };
         let mut point = self.target.pose.position;
         // What stands on furniture is on its top; a room is looked at at the height of a table.
@@ -79,29 +104,16 @@ impl SkillProgram for LookAt {
         let at: Point3<f64> = base
             .isometry()
             .inverse_transform_point(&point.vector().into());
-        let [pan, tilt] = pan_tilt(Vec3::new(at.x, at.y, at.z), body);
-        let beyond = |v: f64, [low, high]: [f64; 2]| (low - v).max(v - high).max(0.0);
-        let off = beyond(pan, body.head_pan_limits).max(beyond(tilt, body.head_tilt_limits));
-        if off > EDGE {
-            return Step::Failed(Failure::new(
-                ErrorCode::HeadFailed,
-                format!(
-                    "{} needs pan {pan:.2} rad and tilt {tilt:.2} rad, the head turns from {:.2} to {:.2} and from {:.2} to {:.2}; face it with navigate_to first",
-                    self.target.r#ref,
-                    body.head_pan_limits[0], body.head_pan_limits[1],
-                    body.head_tilt_limits[0], body.head_tilt_limits[1],
-                ),
-            ));
-        }
-        let limit = |v: f64, [low, high]: [f64; 2]| v.max(low).min(high);
-        Step::Goal {
-            name: "turn_head".into(),
-            goal: Goal::Head {
-                pan: limit(pan, body.head_pan_limits),
-                tilt: limit(tilt, body.head_tilt_limits),
-                duration: Duration::try_from_secs_f64(body.head_turn_time)
-                    .unwrap_or(Duration::from_secs(2)),
+        match turn_to(
+            &self.target.r#ref,
+            Vec3::new(at.x, at.y, at.z),
+            context.body,
+        ) {
+            Ok(goal) => Step::Goal {
+                name: "turn_head".into(),
+                goal,
             },
+            Err(failure) => Step::Failed(failure),
         }
     }
 

@@ -139,7 +139,9 @@ impl SkillProgram for NavigateToPose {
 /// `None` for success.
 fn navigation_outcome(outcome: &SubGoalOutcome) -> Option<(Failure, NextMove)> {
     match outcome {
-        SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_) => None,
+        SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_) | SubGoalOutcome::Observed(_) => {
+            None
+        }
         SubGoalOutcome::Rejected { message } => Some((
             Failure::new(
                 ErrorCode::NavigationRejected,

@@ -6,8 +6,10 @@ use eh_contract::geometry::Pose;
 
 use crate::grasp::{self, Grasp, HeldGrasp, NoGrasp};
 use crate::gripper;
+use crate::look;
 use crate::native_code::{self, NextMove};
 use crate::program::{no_transform, numbered, Context, Failure, HeldChange, SkillProgram, Step};
+use crate::sight;
 use crate::sub_goal::{ArmTarget, Goal, SubGoalOutcome};
 
 /// How far the tool may be off its place \[m\]; a gripper's fingers forgive that much.
@@ -19,6 +21,8 @@ pub(crate) const SLOW: f64 = 0.5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Begin,
+    Look,
+    Sight,
     Open,
     Before,
     Approach,
@@ -33,6 +37,8 @@ pub(crate) struct Pick {
     grasps: Vec<Grasp>,
     tried: usize,
     stage: Stage,
+    /// Where the scene says that the object is, in base_link.
+    expected: Pose,
     held: HeldChange,
 }
 
@@ -43,6 +49,7 @@ impl Pick {
             grasps: Vec::new(),
             tried: 0,
             stage: Stage::Begin,
+            expected: Pose::default(),
             held: HeldChange::Keep,
         }
     }
@@ -52,6 +59,37 @@ impl Pick {
         Step::Goal {
             name: numbered(name, self.tried),
             goal,
+        }
+    }
+
+    /// Chooses the grasps of the object, whose pose is given in base_link, and opens the gripper.
+    fn open(&mut self, object: &Pose, context: &Context<'_>) -> Step {
+        match grasp::candidates(object, self.object.size, context.body) {
+            Ok(grasps) => self.grasps = grasps,
+            Err(NoGrasp::TooWide { width }) => {
+                return Step::Failed(Failure::new(
+                    ErrorCode::ManipulationFailed,
+                    format!(
+                        "{} is {width:.3} m wide at its narrowest, the gripper opens {:.3} m; it can't be grasped",
+                        self.object.r#ref, context.body.gripper_max_width
+                    ),
+                ));
+            }
+            Err(NoGrasp::TooFar { distance }) => {
+                return Step::Failed(Failure::new(
+                    ErrorCode::OutOfReach,
+                    format!(
+                        "{} is {distance:.2} m from the shoulder, the arm reaches {:.2} m; drive closer with navigate_to",
+                        self.object.r#ref, context.body.reach
+                    ),
+                ));
+            }
+        }
+        self.held = HeldChange::Clear;
+        self.stage = Stage::Open;
+        Step::Goal {
+            name: "open".into(),
+            goal: gripper::open_goal(context),
         }
     }
 
@@ -126,7 +164,9 @@ pub(crate) fn named(name: &str) -> Goal {
 /// `None` for success.
 pub(crate) fn arm_failure(outcome: &SubGoalOutcome) -> Option<(Failure, NextMove)> {
     match outcome {
-        SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_) => None,
+        SubGoalOutcome::Succeeded | SubGoalOutcome::Gripper(_) | SubGoalOutcome::Observed(_) => {
+            None
+        }
         SubGoalOutcome::Rejected { message } => Some((
             Failure::new(
                 ErrorCode::ManipulationRejected,
@@ -163,33 +203,12 @@ impl SkillProgram for Pick {
             let Some(base) = context.base_in_map else {
                 return no_transform(context.body);
             };
-            let object = in_base(&self.object.pose, &base);
-            match grasp::candidates(&object, self.object.size, context.body) {
-                Ok(grasps) => self.grasps = grasps,
-                Err(NoGrasp::TooWide { width }) => {
-                    return Step::Failed(Failure::new(
-                        ErrorCode::ManipulationFailed,
-                        format!(
-                            "{} is {width:.3} m wide at its narrowest, the gripper opens {:.3} m; it can't be grasped",
-                            self.object.r#ref, context.body.gripper_max_width
-                        ),
-                    ));
-                }
-                Err(NoGrasp::TooFar { distance }) => {
-                    return Step::Failed(Failure::new(
-                        ErrorCode::OutOfReach,
-                        format!(
-                            "{} is {distance:.2} m from the shoulder, the arm reaches {:.2} m; drive closer with navigate_to",
-                            self.object.r#ref, context.body.reach
-                        ),
-                    ));
-                }
-            }
-            self.held = HeldChange::Clear;
-            self.stage = Stage::Open;
-            return Step::Goal {
-                name: "open".into(),
-                goal: gripper::open_goal(context),
+            let expected = in_base(&self.object.pose, &base);
+            self.expected = expected;
+            let aim = look::turn_to(&self.object.r#ref, expected.position, context.body);
+            return match aim {
+                Ok(goal) => self.go(Stage::Look, "look", goal),
+                Err(failure) => Step::Failed(failure),
             };
         }
         let Some(outcome) = last else {
@@ -197,6 +216,29 @@ impl SkillProgram for Pick {
             return no_transform(context.body);
         };
         match self.stage {
+            Stage::Look => match look::head_failure(outcome) {
+                Some(failure) => Step::Failed(failure),
+                None => {
+                    let goal = sight::observe(&self.object.class_name);
+                    self.go(Stage::Sight, "sight", goal)
+                }
+            },
+            Stage::Sight => {
+                let frames = match outcome {
+                    SubGoalOutcome::Observed(frames) => frames.as_slice(),
+                    SubGoalOutcome::Succeeded
+                    | SubGoalOutcome::Gripper(_)
+                    | SubGoalOutcome::Rejected { .. }
+                    | SubGoalOutcome::Aborted { .. } => &[],
+                };
+                let (name, class) = (&self.object.r#ref, &self.object.class_name);
+                match sight::locate(name, class, &self.expected, frames) {
+                    Ok(object) => self.open(&object, context),
+                    Err(sight::NotSighted { message }) => {
+                        Step::Failed(Failure::new(ErrorCode::StalePrecondition, message))
+                    }
+                }
+            }
             Stage::Begin | Stage::Open => match gripper::check(outcome, true, context) {
                 Err(failure) => Step::Failed(failure),
                 Ok(()) => self.before(context, None),
@@ -277,16 +319,18 @@ impl SkillProgram for Pick {
     }
 
     fn progress(&self) -> Option<f64> {
-        // Six sub-goals when the first grasp works.
+        // Eight sub-goals when the first grasp works.
         let done = match self.stage {
-            Stage::Begin | Stage::Open => 0.0,
-            Stage::Before => 1.0,
-            Stage::Approach => 2.0,
-            Stage::Close => 3.0,
-            Stage::Lift | Stage::LiftFree => 4.0,
-            Stage::Carry => 5.0,
+            Stage::Begin | Stage::Look => 0.0,
+            Stage::Sight => 1.0,
+            Stage::Open => 2.0,
+            Stage::Before => 3.0,
+            Stage::Approach => 4.0,
+            Stage::Close => 5.0,
+            Stage::Lift | Stage::LiftFree => 6.0,
+            Stage::Carry => 7.0,
         };
-        Some(done / 6.0)
+        Some(done / 8.0)
     }
 
     fn held_change(&self) -> HeldChange {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use eh_contract::geometry::Pose;
+use eh_contract::perception::DetectionFrame;
 
 /// Where the arm is to go.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,15 @@ pub enum Goal {
     },
     /// Do nothing; no foreign goal is sent.
     Wait(Duration),
+    /// Take camera frames from now on; no foreign goal is sent.
+    Observe {
+        /// Class that is looked for; frames without it are given all the same.
+        class_name: String,
+        /// How many frames with it are enough.
+        frames: usize,
+        /// How long to wait for them.
+        timeout: Duration,
+    },
 }
 
 /// How a sub-goal ended.
@@ -68,6 +78,8 @@ pub enum Goal {
 pub enum SubGoalOutcome {
     /// The server reported success.
     Succeeded,
+    /// What was seen, in base_link, oldest first; fewer frames than asked for when time ran out.
+    Observed(Vec<DetectionFrame>),
     /// A gripper goal ended; whether that is good is for the program to say.
     Gripper(GripperReport),
     /// The server did not take the goal.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use eh_contract::command::{SkillCommand, Support, TargetBinding, SCHEMA_VERSION};
 use eh_contract::geometry::{Pose, Vec3};
+use eh_contract::perception::{Detection, DetectionFrame};
 use eh_contract::scene::Kind;
 use eh_contract::{ErrorCode, Stamp};
 use eh_skills::program::{program_for, HeldChange};
@@ -110,9 +111,34 @@ fn run(
     }
 }
 
-/// A robot on which everything works.
+/// Camera frames that show a thing at a place in base_link.
+fn seen_at(at: Vec3) -> SubGoalOutcome {
+    let frame = DetectionFrame {
+        stamp: Stamp(1),
+        source: "camera".into(),
+        view: None,
+        reference: String::new(),
+        detections: vec![Detection {
+            id: "0".into(),
+            class_name: "thing".into(),
+            confidence: 0.9,
+            attributes: Default::default(),
+            pose: Pose {
+                position: at,
+                ..Pose::default()
+            },
+            covariance: [0.0; 9],
+            size: Vec3::new(0.08, 0.08, 0.1),
+            reference: String::new(),
+        }],
+    };
+    SubGoalOutcome::Observed(vec![frame; 5])
+}
+
+/// A robot on which everything works; the cup of [`scene`] is 0.5 m before its base.
 fn works(goal: &Goal) -> SubGoalOutcome {
     match goal {
+        Goal::Observe { .. } => seen_at(Vec3::new(0.5, 0.0, 0.79)),
         Goal::Gripper { width, .. } => SubGoalOutcome::Gripper(GripperReport {
             position: if *width > 0.0 { *width } else { 0.07 },
             effort: 10.0,
@@ -138,10 +164,56 @@ fn a_pick_opens_approaches_closes_lifts_and_carries() {
     let (names, end) = run(&mut *pick, &context(&body, Some(base)), |_, g| works(g));
     assert_eq!(
         names,
-        ["open", "pre_grasp", "approach", "close", "lift", "carry"]
+        [
+            "look",
+            "sight",
+            "open",
+            "pre_grasp",
+            "approach",
+            "close",
+            "lift",
+            "carry"
+        ]
     );
     assert_eq!(end, Ok(()));
     assert!(matches!(pick.held_change(), HeldChange::Take(g) if g.object == "object_1"));
+}
+
+#[test]
+fn a_pick_goes_to_where_the_object_is_seen_and_not_to_where_the_map_has_it() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let shifted = |dy: f64| {
+        let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+        let mut grasp = None;
+        let (names, end) = run(&mut *pick, &context(&body, Some(base)), |name, g| {
+            match (name, g) {
+                ("sight", _) => return seen_at(Vec3::new(0.5, dy, 0.79)),
+                (
+                    "approach",
+                    Goal::MoveArm {
+                        target: ArmTarget::Tool { pose, .. },
+                        ..
+                    },
+                ) => {
+                    grasp = Some(pose.position);
+                }
+                _ => {}
+            }
+            works(g)
+        });
+        (names, end, grasp)
+    };
+    let straight = shifted(0.0).2.unwrap();
+    let aside = shifted(0.04).2.unwrap();
+    assert!(
+        (aside.y - straight.y - 0.04).abs() < 1e-6,
+        "{straight:?} {aside:?}"
+    );
+    // 0.2 m is more than the gate of 0.15 m: it is another thing, and nothing is touched.
+    let (names, end, _) = shifted(0.2);
+    assert_eq!(names, ["look", "sight"]);
+    assert_eq!(end.unwrap_err().code, ErrorCode::StalePrecondition);
 }
 
 #[test]
@@ -184,6 +256,8 @@ fn a_pick_tries_the_next_grasp_when_one_is_refused() {
     assert_eq!(
         names,
         [
+            "look",
+            "sight",
             "open",
             "pre_grasp",
             "pre_grasp_2",
@@ -217,7 +291,7 @@ fn failures_that_are_the_same_for_every_grasp_end_it_at_once() {
             Goal::MoveArm { .. } => aborted(code),
             _ => works(g),
         });
-        assert_eq!((names.len(), end.unwrap_err().code), (2, ours));
+        assert_eq!((names.len(), end.unwrap_err().code), (4, ours));
     }
 }
 
