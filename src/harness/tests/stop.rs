@@ -240,7 +240,7 @@ fn a_restart_cancels_by_uuid_waits_for_standstill_and_never_sends_again() {
 fn a_restart_that_can_not_find_out_is_unknown() {
     let w = running(Control::WillNotStop);
     let mut w = restart(w);
-    let record = w.run(secs(10)).clone();
+    let record = w.run(secs(20)).clone();
     assert_eq!(record.outcome, TaskOutcome::Unknown);
     assert_eq!(record.error_code, ErrorCode::CommandUnknown.code());
     assert_eq!(w.harness.open_requests().len(), 1);

@@ -22,6 +22,10 @@ use crate::issuer_error::IssuerError;
 use crate::issuer_event::{Finality, IssuerEffect, IssuerEvent, Note};
 use crate::issuer_policy::{IssuerPolicy, Now};
 
+/// What a new process may need to find the others before it can ask them about a stop: discovery takes
+/// a second or two, and several on a machine that is starting everything at once.
+const RESTART_GRACE: Duration = Duration::from_secs(10);
+
 /// The UUID of a goal that carries one segment, chosen by the issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentGoal {
@@ -68,6 +72,7 @@ struct Watch {
     running: Duration,
     evaluating: Duration,
     last_settle: Duration,
+    grace: Duration,
 }
 
 /// Everything that the issuer knows of one command; stored as it is.
@@ -1076,6 +1081,7 @@ impl IssuerRecord {
             running: now.steady,
             evaluating: now.steady,
             last_settle: now.steady,
+            grace: RESTART_GRACE,
         };
         match self.state {
             CommandState::Dispatched
@@ -1145,6 +1151,7 @@ impl IssuerRecord {
                 } else {
                     limit
                 };
+                let limit = limit + self.watch.grace;
                 if since(self.watch.cancel_requested) > limit {
                     let why = format!(
                         "standstill was not confirmed within {:.1} s of the cancel; look at the robot, then use settle_command",

@@ -211,6 +211,15 @@ fn a_restart_asks_and_never_sends_again() {
     assert_eq!(rig.record.goal_id(), Some(GOAL));
     // Deadlines begin anew on the new process's clock.
     assert!(rig.ok(Ev::Tick, 51.0).is_empty());
+    // A stop that an earlier process asked for: 3 s to stop and 2 s for messages, as always, and 10 s for
+    // the new process to find the others.
+    let mut rig = Rig::running();
+    rig.ok(Ev::CancelRequested { reason: "a".into() }, 1.0);
+    rig.record.resume(at(50.0));
+    rig.ok(Ev::Tick, 64.9);
+    assert_eq!(rig.record.state, S::Canceling);
+    rig.ok(Ev::Tick, 65.1);
+    assert_eq!(rig.record.state, S::Unknown);
     let mut rig = Rig::evaluating();
     assert!(matches!(
         rig.record.resume(at(50.0)).as_slice(),
