@@ -30,17 +30,28 @@ def pytest_report_header():
 
 # --- Waiting -----------------------------------------------------------------------------------------
 
-def wait_until(condition, timeout, what):
-    """Wait until condition() is true and return its value; fail with `what` after timeout seconds."""
+def within(timeout, condition):
+    """Wait until condition() is true, but no longer than timeout seconds; return its last value."""
     deadline = time.monotonic() + timeout
     while True:
         value = condition()
-        if value:
+        if value or time.monotonic() > deadline:
             return value
-        if time.monotonic() > deadline:
-            pytest.fail('not within {} s: {}'.format(
-                timeout, what() if callable(what) else what))
         time.sleep(0.02)
+
+
+def wait_until(condition, timeout, what):
+    """Wait until condition() is true and return its value; fail with `what` after timeout seconds."""
+    value = within(timeout, condition)
+    if not value:
+        pytest.fail('not within {} s: {}'.format(timeout, what() if callable(what) else what))
+    return value
+
+
+def assert_stays(condition, seconds, what):
+    """Fail with `what` as soon as condition() is false within the seconds."""
+    if within(seconds, lambda: not condition()):
+        pytest.fail('not for {} s: {}'.format(seconds, what() if callable(what) else what))
 
 
 # --- The graph ---------------------------------------------------------------------------------------
@@ -109,6 +120,39 @@ def ros_node(ros_context):
     executor.shutdown(timeout_sec=5)
     thread.join(timeout=5)
     node.destroy_node()
+
+
+def action_client(node, kind, name, group):
+    """Create an action client that loses no answers while the node spins on another thread.
+
+    rclpy notes what it has asked for only after it has sent the request, and drops an answer that is
+    faster than the note.
+    """
+    from rclpy.action import ActionClient
+
+    class PatientClient(ActionClient):
+        def __init__(self):
+            self._asking = threading.RLock()
+            super().__init__(node, kind, name, callback_group=group)
+
+        def send_goal_async(self, *arguments, **options):
+            with self._asking:
+                return super().send_goal_async(*arguments, **options)
+
+        def _cancel_goal_async(self, handle):
+            with self._asking:
+                return super()._cancel_goal_async(handle)
+
+        def _get_result_async(self, handle):
+            with self._asking:
+                return super()._get_result_async(handle)
+
+        async def execute(self, taken):
+            with self._asking:
+                # Whatever was asked before is noted now.
+                pass
+            await super().execute(taken)
+    return PatientClient()
 
 
 # --- Processes ---------------------------------------------------------------------------------------

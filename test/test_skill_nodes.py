@@ -9,14 +9,19 @@ import time
 import uuid
 
 from command_digest import digest
+from conftest import action_client
+from conftest import assert_stays
 from conftest import node_program
 from conftest import wait_until
+from conftest import within
 import pytest
 
 pytest.importorskip('rclpy')
 
 UNKNOWN, ACCEPTED, EXECUTING, CANCELING, SUCCEEDED, CANCELED, ABORTED = range(7)
 TOKEN = 7
+# Where the middle of the cup is in base_link [m].
+CUP = (0.55, 0.0, 0.79)
 
 
 class Robot:
@@ -24,8 +29,10 @@ class Robot:
 
     def __init__(self, node):
         from embodied_harness.action import ExecuteSkill
-        from embodied_harness.msg import ControlLease, DeclaredRun, ExecutorBeacon, ProtectionState
+        from embodied_harness.msg import ControlLease, DeclaredRun, ExecutorBeacon
+        from embodied_harness.msg import ObjectObservation, ObjectObservationArray, ProtectionState
         from embodied_harness.msg import RunEvent, SkillCatalog, SkillStatusArray
+        from geometry_msgs.msg import TransformStamped
         from nav_msgs.msg import Odometry
         from rclpy.callback_groups import ReentrantCallbackGroup
         from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
@@ -36,7 +43,9 @@ class Robot:
         self.group = ReentrantCallbackGroup()
         self.action = ExecuteSkill
         self.types = {'odom': Odometry, 'joints': JointState, 'lease': ControlLease,
-                      'protection': ProtectionState}
+                      'protection': ProtectionState, 'detection': ObjectObservation,
+                      'detections': ObjectObservationArray, 'transform': TransformStamped,
+                      'tf': TFMessage}
 
         def latched(depth):
             return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -44,7 +53,10 @@ class Robot:
         self._joints = node.create_publisher(JointState, 'joint_states', qos_profile_sensor_data)
         self._lease = node.create_publisher(ControlLease, 'control_lease', latched(1))
         self._protection = node.create_publisher(ProtectionState, 'protection_state', latched(1))
-        self._tf = node.create_publisher(TFMessage, '/tf_static', latched(1))
+        self._fixed = node.create_publisher(TFMessage, '/tf_static', latched(1))
+        self._tf = node.create_publisher(TFMessage, '/tf', 100)
+        self._detections = node.create_publisher(
+            ObjectObservationArray, 'detections', qos_profile_sensor_data)
         self.beacons = {}
         self.catalogs = {}
         self.statuses = {}
@@ -71,6 +83,9 @@ class Robot:
         self.arm_speed = 0.0
         self.gap = 0.05
         self.stood_at = None
+        # What the camera sees: class and place in base_link [m].
+        self.seen = []
+        self.servers = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self._thread.start()
@@ -79,12 +94,46 @@ class Robot:
         self.beacons[message.executor] = message
 
     def _send_map_to_base(self):
-        from geometry_msgs.msg import TransformStamped
-        from tf2_msgs.msg import TFMessage
-        transform = TransformStamped()
+        transform = self.types['transform']()
         transform.header.frame_id = 'map'
         transform.child_frame_id = 'base_link'
-        self._tf.publish(TFMessage(transforms=[transform]))
+        self._fixed.publish(self.types['tf'](transforms=[transform]))
+
+    def _look(self, time_s):
+        """Publish what is seen now, from a head that is never still."""
+        stamp = self.node.get_clock().now().to_msg()
+        # At 1 rad/s a frame that is a tenth of a second off is 5 cm off at half a metre.
+        pan = 0.25 * math.sin(4.0 * time_s)
+        transform = self.types['transform']()
+        transform.header.stamp = stamp
+        transform.header.frame_id = 'base_link'
+        transform.child_frame_id = 'camera_optical_frame'
+        x, z = 0.1, 1.2
+        transform.transform.translation.x = x
+        transform.transform.translation.z = z
+        # The turn by pan about z, and then the axes of a camera (REP-103): quaternion
+        # (0, 0, sin(pan/2), cos(pan/2)) times (-1, 1, -1, 1)/2.
+        s, c = math.sin(pan / 2), math.cos(pan / 2)
+        rotation = transform.transform.rotation
+        rotation.x, rotation.y = (-c - s) / 2, (c - s) / 2
+        rotation.z, rotation.w = (s - c) / 2, (c + s) / 2
+        self._tf.publish(self.types['tf'](transforms=[transform]))
+
+        frame = self.types['detections'](source='test')
+        frame.header.stamp = stamp
+        frame.header.frame_id = 'camera_optical_frame'
+        for number, (class_name, place) in enumerate(self.seen):
+            detection = self.types['detection'](
+                detection_id=str(number), class_name=class_name, confidence=0.9)
+            forward = math.cos(pan) * (place[0] - x) + math.sin(pan) * place[1]
+            left = -math.sin(pan) * (place[0] - x) + math.cos(pan) * place[1]
+            pose = detection.pose.pose
+            pose.position.x, pose.position.y, pose.position.z = -left, z - place[2], forward
+            # Upright in base_link: the inverse of the camera's rotation.
+            pose.orientation.x, pose.orientation.y = -rotation.x, -rotation.y
+            pose.orientation.z, pose.orientation.w = -rotation.z, rotation.w
+            frame.observations.append(detection)
+        self._detections.publish(frame)
 
     def _live(self):
         period = 0.02
@@ -106,6 +155,8 @@ class Robot:
             self._joints.publish(joints)
             if count % 10 == 0:
                 self._tell_lease()
+            if count % 3 == 0:
+                self._look(count * period)
             count += 1
 
     def _tell_lease(self):
@@ -125,6 +176,7 @@ class Robot:
         self.token = TOKEN
         self.stop_latched = False
         self.arm_speed = 0.0
+        self.seen = [('cup', CUP)]
         self._tell_lease()
         self.runs.clear()
         self.declared.clear()
@@ -156,6 +208,7 @@ class ForeignServer:
     def __init__(self, robot, action, name, finish):
         from rclpy.action import ActionServer, CancelResponse, GoalResponse
         self.robot = robot
+        self.name = name
         self.action = action
         self.finish = finish
         self.started = []
@@ -163,19 +216,36 @@ class ForeignServer:
         self.acknowledge = threading.Event()
         self.acknowledge.set()
         self.accept = True
+        self.error = None
         self.run_for = 0.0
         self.ends = []
+        # Goals that were asked for and that have not been answered with their end or a refusal.
+        self.open = 0
+        self._lock = threading.Lock()
         self._end = threading.Event()
 
         def decide(_):
-            if not self.acknowledge.is_set():
-                self.acknowledge.wait(timeout=20)
-            return GoalResponse.ACCEPT if self.accept else GoalResponse.REJECT
+            self._count(1)
+            self.acknowledge.wait(timeout=20)
+            if self.accept:
+                return GoalResponse.ACCEPT
+            self._count(-1)
+            return GoalResponse.REJECT
         self._server = ActionServer(
             robot.node, action, name, execute_callback=self._execute, goal_callback=decide,
             cancel_callback=lambda _: CancelResponse.ACCEPT, callback_group=robot.group)
 
+    def _count(self, change):
+        with self._lock:
+            self.open += change
+
     def _execute(self, handle):
+        try:
+            return self._run(handle)
+        finally:
+            self._count(-1)
+
+    def _run(self, handle):
         self.started.append(uuid.UUID(bytes=bytes(handle.goal_id.uuid)))
         self.requests.append(handle.request)
         moves = self.finish == 'navigation'
@@ -183,26 +253,24 @@ class ForeignServer:
         if moves and self.run_for > 0:
             self.robot.wanted = 0.4
             self.robot.speed = 0.4
-        while time.monotonic() < deadline and not self._end.is_set():
+        while time.monotonic() < deadline and not self._end.wait(0.01):
             if handle.is_cancel_requested:
                 if moves:
                     self.robot.wanted = 0.0
                 handle.canceled()
                 self.ends.append('canceled')
                 return self.action.Result()
-            time.sleep(0.01)
         if moves:
             self.robot.wanted = 0.0
         return self._result(handle)
 
     def _result(self, handle):
         result = self.action.Result()
-        error = getattr(self, 'error', None)
-        if error is not None:
+        if self.error is not None:
             if self.finish == 'arm':
-                result.error_code.val = error
+                result.error_code.val = self.error
             else:
-                result.error_code = error
+                result.error_code = self.error
                 result.error_msg = 'as the test wants'
             handle.abort()
             self.ends.append('aborted')
@@ -218,21 +286,33 @@ class ForeignServer:
         self.ends.append('succeeded')
         return result
 
-    def close(self):
-        """End what runs and the server."""
-        self.acknowledge.set()
+    def calm(self):
+        """End what runs, and behave again."""
         self._end.set()
-        time.sleep(0.05)
-        self._server.destroy()
+        self.acknowledge.set()
+        wait_until(lambda: self.open == 0, 20, 'the end of the goals of ' + self.name)
+        self._end.clear()
+        self.accept = True
+        self.error = None
+        self.run_for = 0.0
+        for memory in (self.started, self.requests, self.ends):
+            memory.clear()
+
+
+def foreign_server(robot, action, name, finish):
+    """Give a server that lives as long as the module, since rclpy can't end one while it spins."""
+    if name not in robot.servers:
+        robot.servers[name] = ForeignServer(robot, action, name, finish)
+    return robot.servers[name]
 
 
 @pytest.fixture
 def nav2(robot):
     """Give a NavigateToPose server."""
     from nav2_msgs.action import NavigateToPose
-    server = ForeignServer(robot, NavigateToPose, 'navigate_to_pose', 'navigation')
+    server = foreign_server(robot, NavigateToPose, 'navigate_to_pose', 'navigation')
     yield server
-    server.close()
+    server.calm()
 
 
 class Client:
@@ -240,15 +320,14 @@ class Client:
 
     def __init__(self, robot, executor):
         from embodied_harness.srv import QueryCommand, SettleCommand
-        from rclpy.action import ActionClient
         self.robot = robot
         self.name = '/' + executor
         self.harmless, self.arguments = {
             'navigation_skills_node': ('wait', {'duration': 0.0}),
             'manipulation_skills_node': ('close_gripper', {})}[executor]
         node = robot.node
-        self._actions = ActionClient(
-            node, robot.action, executor + '/execute_skill', callback_group=robot.group)
+        self._actions = action_client(
+            node, robot.action, executor + '/execute_skill', robot.group)
         self._query = node.create_client(QueryCommand, executor + '/query')
         self._settle = node.create_client(SettleCommand, executor + '/settle')
         self._query_type, self._settle_type = QueryCommand, SettleCommand
@@ -265,12 +344,9 @@ class Client:
             goal = self.goal(self.harmless, self.arguments)
             goal.envelope.start_within.sec = 0
             goal.envelope.start_within.nanosec = 1
-            # Right after discovery an answer can be lost; here it is only asked again.
+            # Right after discovery a request can be lost; here it is only sent again.
             future = self._actions.send_goal_async(goal)
-            deadline = time.monotonic() + 2
-            while not future.done() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            return (future.done() and self.result(future.result()).result.error_code
+            return (within(2, future.done) and self.result(future.result()).result.error_code
                     == errors().EXPIRED_COMMAND)
         wait_until(lease_is_known, 20, 'the lease to be known to ' + self.name)
 
@@ -352,7 +428,7 @@ def start(processes, executor, folder, *parameters):
 
 
 @pytest.fixture
-def navigation(processes, robot, tmp_path):
+def navigation(nav2, processes, robot, tmp_path):
     """Give a running navigation_skills_node and its client."""
     client = Client(robot, 'navigation_skills_node')
     client.forget()
@@ -545,10 +621,15 @@ def test_a_base_that_does_not_stop_is_not_called_canceled(navigation, nav2, robo
     assert list(status.resources) == ['base'], 'unknown holds what it claimed'
 
 
-def test_a_missing_server_is_named_with_what_to_do(navigation):
+def test_a_missing_server_is_named_with_what_to_do(processes, robot, tmp_path):
+    navigation = Client(robot, 'navigation_skills_node')
+    navigation.forget()
+    start(processes, 'navigation_skills_node', tmp_path, 'server_timeout:=0.3',
+          'navigate_to_pose_action:=nowhere/navigate_to_pose')
+    navigation.wait()
     answer = navigation.run(navigation.goal())
     assert answer.result.error_code == errors().SERVER_UNAVAILABLE
-    for word in ('/navigate_to_pose', 'Nav2', 'navigate_to_pose_action', 'Nothing was moved'):
+    for word in ('/nowhere/navigate_to_pose', 'Nav2', 'navigate_to_pose_action', 'Nothing was moved'):
         assert word in answer.result.error_msg
 
 
@@ -574,8 +655,10 @@ def test_a_lost_acknowledgement_starts_nothing_twice(navigation, nav2):
     nav2.acknowledge.clear()
     goal = navigation.goal()
     handle = navigation.send(goal)
-    # The acknowledgement comes after the executor has given up waiting for it (0.5 s).
-    time.sleep(0.9)
+    wait_until(lambda: nav2.open, 10, 'the goal at Nav2')
+    # The acknowledgement comes after the executor has given up waiting for it (0.5 s), and before it has
+    # given up learning about the goal (1.5 s more).
+    assert_stays(lambda: not nav2.started, 0.9, 'no acknowledgement')
     nav2.acknowledge.set()
     answer = navigation.result(handle)
     assert answer.status == SUCCEEDED, answer.result.error_msg
@@ -599,9 +682,10 @@ def test_a_cancel_before_the_acknowledgement_reaches_the_goal(navigation, nav2, 
     nav2.run_for = 30.0
     nav2.acknowledge.clear()
     handle = navigation.send(navigation.goal())
-    time.sleep(0.2)
-    handle.cancel_goal_async()
-    time.sleep(0.2)
+    wait_until(lambda: nav2.open, 10, 'the goal at Nav2')
+    cancel = handle.cancel_goal_async()
+    wait_until(cancel.done, 5, 'the answer to the cancel request')
+    assert not nav2.started
     nav2.acknowledge.set()
     answer = navigation.result(handle)
     assert answer.status == CANCELED, answer.result.error_msg
@@ -610,9 +694,7 @@ def test_a_cancel_before_the_acknowledgement_reaches_the_goal(navigation, nav2, 
 
 def test_a_goal_that_is_not_ours_is_left_alone(navigation, nav2, robot):
     from nav2_msgs.action import NavigateToPose
-    from rclpy.action import ActionClient
-    other = ActionClient(
-        robot.node, NavigateToPose, 'navigate_to_pose', callback_group=robot.group)
+    other = action_client(robot.node, NavigateToPose, 'navigate_to_pose', robot.group)
     assert other.wait_for_server(timeout_sec=10)
     nav2.run_for = 30.0
     future = other.send_goal_async(NavigateToPose.Goal())
@@ -625,13 +707,13 @@ def test_a_goal_that_is_not_ours_is_left_alone(navigation, nav2, robot):
     assert 'canceled' not in nav2.ends
     operators.cancel_goal_async()
     wait_until(lambda: 'canceled' in nav2.ends, 10, 'the operator to cancel')
-    other.destroy()
 
 
 def test_a_latched_stop_and_an_expired_lease_stop_what_runs(navigation, nav2, robot):
     for spoil, code in (('stop_latched', 'STOP_LATCHED'), ('lease_is_live', 'NO_LEASE')):
         robot.calm()
-        time.sleep(0.3)
+        wait_until(lambda: navigation.run(navigation.goal('wait', {'duration': 0.0})).status
+                   == SUCCEEDED, 10, 'everything in order')
         nav2.run_for = 30.0
         nav2.started.clear()
         goal = navigation.goal()
@@ -645,7 +727,7 @@ def test_a_latched_stop_and_an_expired_lease_stop_what_runs(navigation, nav2, ro
         assert navigation.settle(goal.command.command_id, 3, by='Ann', reason='seen').error_code == 0
 
 
-def test_a_killed_executor_never_starts_twice(processes, robot, nav2, tmp_path):
+def test_a_killed_executor_never_starts_twice(nav2, processes, robot, tmp_path):
     client = Client(robot, 'navigation_skills_node')
     client.forget()
     first = start(processes, 'navigation_skills_node', tmp_path)
@@ -707,18 +789,18 @@ def arm(robot):
     from moveit_msgs.action import MoveGroup
 
     class Arm:
-        move = ForeignServer(robot, MoveGroup, 'move_action', 'arm')
-        gripper = ForeignServer(
+        move = foreign_server(robot, MoveGroup, 'move_action', 'arm')
+        gripper = foreign_server(
             robot, GripperCommand, 'gripper_controller/gripper_cmd', 'gripper')
-        head = ForeignServer(
+        head = foreign_server(
             robot, FollowJointTrajectory, 'head_controller/follow_joint_trajectory', 'head')
     yield Arm
     for server in (Arm.move, Arm.gripper, Arm.head):
-        server.close()
+        server.calm()
 
 
 @pytest.fixture
-def manipulation(processes, robot, tmp_path):
+def manipulation(arm, processes, robot, tmp_path):
     """Give a running manipulation_skills_node and its client."""
     client = Client(robot, 'manipulation_skills_node')
     client.forget()
@@ -729,12 +811,12 @@ def manipulation(processes, robot, tmp_path):
     return client
 
 
-def cup(argument='object', x=0.55):
+def cup(argument='object', x=CUP[0]):
     """Return a binding of a cup on a table before the robot, which stands in the map's origin."""
     from embodied_harness.msg import TargetBinding
     target = TargetBinding(argument=argument, ref='cup_1', class_name='cup', kind=6, version=2,
                            frame_id='map', support='table_1')
-    target.pose.position.x, target.pose.position.z = x, 0.79
+    target.pose.position.x, target.pose.position.z = x, CUP[2]
     target.pose.orientation.w = 1.0
     target.size.x = target.size.y = 0.08
     target.size.z = 0.1
@@ -749,7 +831,10 @@ def test_a_pick_sends_its_sub_goals_in_order(manipulation, arm, robot):
     answer = manipulation.run(goal)
     assert answer.status == SUCCEEDED, answer.result.error_msg
     names = [c.sub_goal for c in manipulation.query(goal.command.command_id).foreign_calls]
-    assert names == ['open', 'pre_grasp', 'approach', 'close', 'lift', 'carry']
+    # Looking without moving is no goal of anybody.
+    assert names == ['look', 'open', 'pre_grasp', 'approach', 'close', 'lift', 'carry']
+    head = arm.head.requests[0].trajectory
+    assert sorted(head.joint_names) == ['head_pan_joint', 'head_tilt_joint']
     pre_grasp, approach, lift, carry = (r.request for r in arm.move.requests)
     position = pre_grasp.goal_constraints[0].position_constraints[0]
     assert (position.header.frame_id, position.link_name) == ('base_link', 'gripper_tcp')
@@ -761,7 +846,49 @@ def test_a_pick_sends_its_sub_goals_in_order(manipulation, arm, robot):
         'arm_{}_joint'.format(i) for i in range(1, 6)}
     # It was not told to move the base by itself.
     assert not robot.declared
-    assert sorted(answer.result.status.resources) == ['arm', 'base', 'gripper']
+    assert sorted(answer.result.status.resources) == ['arm', 'base', 'gripper', 'head']
+
+
+def place_of(request):
+    """Return where a goal of the arm wants the tool in base_link [m]."""
+    constraint = request.request.goal_constraints[0].position_constraints[0]
+    assert constraint.header.frame_id == 'base_link'
+    position = constraint.constraint_region.primitive_poses[0].position
+    return (position.x, position.y, position.z)
+
+
+def test_a_pick_goes_where_the_object_is_seen_and_not_where_the_scene_has_it(
+        manipulation, arm, robot):
+    # 4 cm to the left of the scene's place; another cup is outside the gate of 15 cm.
+    robot.seen = [('cup', (CUP[0], CUP[1] + 0.04, CUP[2])), ('cup', (CUP[0], -0.3, CUP[2])),
+                  ('bowl', CUP)]
+    answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    approach = place_of(arm.move.requests[1])
+    assert approach[:2] == pytest.approx((0.55, 0.04), abs=0.001)
+
+
+@pytest.mark.parametrize('seen', [
+    [],
+    [('bowl', CUP)],
+    [('cup', (CUP[0], 0.16, CUP[2]))],
+    [('cup', (math.nan, 0.0, CUP[2]))],
+], ids=['nothing', 'another thing', '16 cm away', 'not a number'])
+def test_what_is_not_seen_where_it_should_be_is_not_grasped(manipulation, arm, robot, seen):
+    robot.seen = seen
+    answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+    assert answer.status == ABORTED
+    assert answer.result.error_code == errors().STALE_PRECONDITION, answer.result.error_msg
+    for word in ('cup_1', 'Look at it again'):
+        assert word in answer.result.error_msg
+    assert arm.head.started and not arm.move.started and not arm.gripper.started
+
+
+def test_a_head_that_cannot_turn_ends_a_pick_before_the_arm_moves(manipulation, arm):
+    arm.head.accept = False
+    answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+    assert answer.result.error_code == errors().HEAD_FAILED, answer.result.error_msg
+    assert not arm.move.started and not arm.gripper.started
 
 
 def test_an_arm_that_cannot_reach_tries_other_grasps_and_says_so(manipulation, arm):
@@ -773,7 +900,8 @@ def test_an_arm_that_cannot_reach_tries_other_grasps_and_says_so(manipulation, a
     assert answer.result.status.control_end == answer.result.status.END_ABORTED
 
 
-def test_an_object_far_away_moves_nothing(manipulation, arm):
+def test_an_object_far_away_moves_nothing(manipulation, arm, robot):
+    robot.seen = [('cup', (3.0, 0.0, CUP[2]))]
     answer = manipulation.run(
         manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup(x=3.0)]))
     assert answer.result.error_code == errors().OUT_OF_REACH
@@ -788,7 +916,8 @@ def test_a_canceled_arm_is_measured(manipulation, arm, robot):
     robot.arm_speed = 0.3
     handle.cancel_goal_async()
     wait_until(lambda: arm.move.ends == ['canceled'], 5, 'the goal to end')
-    time.sleep(0.5)
+    answer = handle.get_result_async()
+    assert_stays(lambda: not answer.done(), 0.5, 'the cancel to be unconfirmed while the arm moves')
     robot.arm_speed = 0.0
     still = time.time()
     answer = manipulation.result(handle)
