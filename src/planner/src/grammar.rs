@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eh_contract::condition::{Condition, Template};
-use eh_contract::scene::{Kind, SceneSnapshot};
+use eh_contract::scene::{Kind, SceneObject, SceneSnapshot};
 use serde_json::{Map, Value};
 
 use crate::goal::{Description, Goal, NamedAttribute, Perform, Place, Things, HERE};
@@ -15,6 +15,7 @@ use crate::lexicon::{language_of, Lexicon, Reading, Token};
 use crate::messages::{quote, Messages};
 use crate::phrase_table::{GoalRule, Tables, Verb};
 use crate::planner::{Language, PlannerError, MAX_INSTRUCTION_LEN};
+use crate::unknown_noun;
 
 /// Most goals of one instruction.
 pub const MAX_GOALS: usize = 32;
@@ -65,8 +66,9 @@ pub fn understand(
             ),
         });
     }
-    let lexicon = Lexicon::new(tables, scene, vocabulary);
+    let mut lexicon = Lexicon::new(tables, scene, vocabulary);
     let tokens = lexicon.tokenise(instruction);
+    let tokens = unknown_noun::admit(tokens, &mut lexicon, tables, is_slip);
     if tokens.iter().all(|t| t.separator) {
         return Err(PlannerError::Empty {
             message: messages.say("empty", &[("examples", &examples)]),
@@ -127,7 +129,25 @@ pub fn in_words(understanding: &Understanding, tables: &Tables) -> String {
         .map(|(name, d)| (name.clone(), Value::String(d.spoken.clone())))
         .chain([(HERE.to_string(), Value::String(HERE.into()))])
         .collect();
-    let scene = SceneSnapshot::default();
+    // What is meant is not known yet; a stand-in of each thing says what kind of thing it is.
+    let scene = SceneSnapshot {
+        objects: understanding
+            .things
+            .values()
+            .filter(|d| !d.spoken.is_empty())
+            .map(|d| SceneObject {
+                r#ref: d.spoken.clone(),
+                kind: if d.kinds == set(Kind::Room) {
+                    Kind::Room
+                } else {
+                    Kind::Unspecified
+                },
+                aliases: vec![d.spoken.clone()],
+                ..SceneObject::default()
+            })
+            .collect(),
+        ..SceneSnapshot::default()
+    };
     let parts: Vec<String> = understanding
         .goals
         .iter()
@@ -165,13 +185,7 @@ fn unknown_words(
     }
     let mut close: Vec<String> = Vec::new();
     for word in words.iter().filter(|w| w.is_ascii() && w.len() > 2) {
-        let limit = if word.len() > 4 { 2 } else { 1 };
-        let best = lexicon
-            .words()
-            .filter(|known| known.is_ascii() && known.len().abs_diff(word.len()) <= limit)
-            .map(|known| (edit_distance(word, known), known))
-            .filter(|(distance, _)| *distance <= limit)
-            .min();
+        let best = nearest_word(lexicon, word);
         if let Some((_, known)) = best {
             close.push(format!("\"{known}\""));
         }
@@ -182,10 +196,12 @@ fn unknown_words(
         messages.say("did_you_mean", &[("words", &messages.list(&close))])
     };
     let mut known: Vec<String> = Vec::new();
-    for object in scene
-        .live()
-        .filter(|o| !matches!(o.kind, Kind::Robot | Kind::Place))
-    {
+    for object in scene.live().filter(|o| {
+        !matches!(
+            o.kind,
+            Kind::Robot | Kind::Place | Kind::Building | Kind::Floor
+        )
+    }) {
         let name = messages.name(scene, &object.r#ref);
         if known.len() < 12 && !known.contains(&name) {
             known.push(name);
@@ -210,6 +226,34 @@ fn unknown_words(
     PlannerError::NotUnderstood { words, message }
 }
 
+/// The known English word that is most like an unknown one, with their distance; `None` when none is.
+fn nearest_word<'a>(lexicon: &'a Lexicon, word: &str) -> Option<(usize, &'a str)> {
+    let limit = if word.len() > 4 { 2 } else { 1 };
+    lexicon
+        .words()
+        .filter(|known| known.is_ascii() && known.len().abs_diff(word.len()) <= limit)
+        .map(|known| (edit_distance(word, known), known))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+}
+
+/// Whether a word is a known noun but for one slip of the keyboard. The first letter is seldom wrong; in
+/// short words another letter makes another word (book, boot), so that there only a missing, a doubled or
+/// two swapped letters count.
+fn is_slip(lexicon: &Lexicon, word: &str) -> bool {
+    lexicon
+        .words()
+        .filter(|known| {
+            known.bytes().next() == word.bytes().next() && lexicon.noun(known).is_some()
+        })
+        .any(|known| {
+            let other_letter = known.len() == word.len() && sorted(known) != sorted(word);
+            known.len().abs_diff(word.len()) <= 1
+                && edit_distance(word, known) == 1
+                && (word.len() > 4 || !other_letter)
+        })
+}
+
 /// Levenshtein distance in bytes; both words are ASCII and short.
 fn edit_distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -227,16 +271,17 @@ fn edit_distance(a: &str, b: &str) -> usize {
     }
     let distance = row.last().copied().unwrap_or(0);
     // Two letters in the wrong order are the commonest slip of a key.
-    let sorted = |word: &str| {
-        let mut bytes: Vec<u8> = word.bytes().collect();
-        bytes.sort_unstable();
-        bytes
-    };
     if distance == 2 && sorted(a) == sorted(b) {
         1
     } else {
         distance
     }
+}
+
+fn sorted(word: &str) -> Vec<u8> {
+    let mut bytes: Vec<u8> = word.bytes().collect();
+    bytes.sort_unstable();
+    bytes
 }
 
 /// What a noun phrase points at.

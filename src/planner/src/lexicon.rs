@@ -473,6 +473,24 @@ impl Lexicon {
         }
     }
 
+    /// Adds the name of a movable thing that neither the tables nor the scene know.
+    pub fn add_object(&mut self, name: &str) {
+        let key = normalise(name);
+        if self.nouns.contains_key(&key) {
+            return;
+        }
+        self.add(&key, Reading::Noun);
+        self.nouns.insert(
+            key.clone(),
+            NounMeaning {
+                canonical: key.clone(),
+                names: [key].into(),
+                wider: BTreeSet::new(),
+                kinds: [Kind::Object.name().to_string()].into(),
+            },
+        );
+    }
+
     /// What a noun stands for.
     pub fn noun(&self, key: &str) -> Option<&NounMeaning> {
         self.nouns.get(key)

@@ -24,6 +24,7 @@ pub mod phrase_table;
 pub mod planner;
 pub mod regression;
 pub mod symbolic;
+mod unknown_noun;
 
 pub use planner::{
     Answer, Language, PlannedStep, Planner, PlannerError, PlanningContext, Program, TaskInput, Turn,

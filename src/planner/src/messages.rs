@@ -1,7 +1,7 @@
 //! What is said to people, in the language of the instruction.
 
 use eh_contract::condition::{Condition, Predicate};
-use eh_contract::scene::{Kind, RelationKind, SceneSnapshot};
+use eh_contract::scene::{Kind, RelationKind, SceneObject, SceneSnapshot};
 use serde_json::Value;
 
 use crate::lexicon::language_of;
@@ -74,12 +74,17 @@ impl<'a> Messages<'a> {
         items.join(&self.say("list", &[]))
     }
 
-    /// The name of a scene object for people: an alias in their language, else its class; its ref where
-    /// others have the same name.
+    /// The name of a scene object for people: rooms, furniture and people by an alias in their language,
+    /// movable things by their class, with what tells them from others of the class; the ref where
+    /// nothing else is known.
     pub fn name(&self, scene: &SceneSnapshot, r#ref: &str) -> String {
         let Some(object) = scene.get(r#ref) else {
             return r#ref.into();
         };
+        let class = self.class_name(&object.class_name);
+        if object.kind == Kind::Object && !class.is_empty() {
+            return self.told_apart(scene, object, class);
+        }
         let alias = object
             .aliases
             .iter()
@@ -87,13 +92,87 @@ impl<'a> Messages<'a> {
         if let Some(alias) = alias {
             return alias.clone();
         }
-        let class = self.class_name(&object.class_name);
         if object.kind == Kind::Room || class.is_empty() {
             return object.r#ref.clone();
         }
         match self.language {
             Language::En => format!("{} ({})", class, object.r#ref),
             Language::Zh => format!("{}（{}）", class, object.r#ref),
+        }
+    }
+
+    /// The class of a movable thing; where there are others of it, with its attributes, and where these
+    /// are the same, with its ref.
+    fn told_apart(&self, scene: &SceneSnapshot, object: &SceneObject, class: String) -> String {
+        let others: Vec<&SceneObject> = scene
+            .live()
+            .filter(|o| {
+                o.kind == Kind::Object
+                    && o.class_name == object.class_name
+                    && o.r#ref != object.r#ref
+            })
+            .collect();
+        if others.is_empty() {
+            return class;
+        }
+        if others.iter().any(|o| o.attributes == object.attributes) {
+            return match self.language {
+                Language::En => format!("{class} ({})", object.r#ref),
+                Language::Zh => format!("{class}（{}）", object.r#ref),
+            };
+        }
+        let words: Vec<String> = object
+            .attributes
+            .values()
+            .map(|v| self.attribute_name(v))
+            .chain([class])
+            .collect();
+        match self.language {
+            Language::En => words.join(" "),
+            Language::Zh => words.concat(),
+        }
+    }
+
+    fn attribute_name(&self, value: &str) -> String {
+        let group = self
+            .tables
+            .nouns
+            .attributes
+            .iter()
+            .find(|g| g.en.iter().any(|n| n == value));
+        match (self.language, group) {
+            (Language::Zh, Some(g)) => g.zh.first().cloned().unwrap_or_else(|| value.into()),
+            (Language::Zh | Language::En, _) => value.into(),
+        }
+    }
+
+    /// A scene object within a sentence: with the article that English wants.
+    fn noun(&self, scene: &SceneSnapshot, r#ref: &str) -> String {
+        let name = self.name(scene, r#ref);
+        // A bare ref is a proper name too.
+        let proper = scene.get(r#ref).is_none_or(|o| {
+            o.kind == Kind::Person || (name == o.r#ref && !o.aliases.contains(&name))
+        });
+        if proper {
+            name
+        } else {
+            self.with_article(&name)
+        }
+    }
+
+    /// A noun as the person said it, with "the" where English wants it and none was said.
+    pub fn with_article(&self, name: &str) -> String {
+        let first = name.split(' ').next().unwrap_or_default();
+        let determined = [
+            &self.tables.phrases.definite,
+            &self.tables.phrases.indefinite,
+            &self.tables.phrases.other,
+        ]
+        .into_iter()
+        .any(|forms| forms.en.iter().any(|f| f == first));
+        match self.language {
+            Language::En if !determined && !name.is_empty() => format!("the {name}"),
+            Language::En | Language::Zh => name.into(),
         }
     }
 
@@ -174,7 +253,16 @@ impl<'a> Messages<'a> {
                 let text = match value {
                     Value::String(s) if s == start => self.say("here", &[]),
                     Value::String(s) if field == "state" => self.say(s, &[]),
-                    Value::String(s) if scene.get(s).is_some() => self.name(scene, s),
+                    Value::String(s) if scene.get(s).is_some() => self.noun(scene, s),
+                    // Not bound yet: as the person said it.
+                    Value::String(s)
+                        if matches!(
+                            field.as_str(),
+                            "object" | "target" | "support" | "container" | "door"
+                        ) =>
+                    {
+                        self.with_article(s)
+                    }
                     Value::String(s) => s.clone(),
                     other => other.to_string(),
                 };
@@ -182,7 +270,17 @@ impl<'a> Messages<'a> {
             })
             .collect();
         let borrowed: Vec<(&str, &str)> = values.iter().map(|(k, v)| (*k, v.as_str())).collect();
-        self.say(name, &borrowed)
+        let target = match predicate {
+            Predicate::Near(p) => Some(&p.target),
+            Predicate::At(p) => Some(&p.target),
+            _ => None,
+        };
+        let key = match (predicate, target.and_then(|t| scene.get(t))) {
+            (_, Some(place)) if place.kind == Kind::Room => "in_room",
+            (Predicate::Door(door), _) if !door.open => "door_closed",
+            _ => name.as_str(),
+        };
+        self.say(key, &borrowed)
     }
 }
 

@@ -190,6 +190,19 @@ pub struct NounTable {
     pub nouns: Vec<Noun>,
     /// Attributes.
     pub attributes: Vec<Forms>,
+    /// Where things usually are.
+    #[serde(default)]
+    pub usual: Vec<Usual>,
+}
+
+/// Rooms where certain things usually are.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Usual {
+    /// English names of rooms.
+    pub rooms: Vec<String>,
+    /// English names of things.
+    pub things: Vec<String>,
 }
 
 /// One text in both languages.

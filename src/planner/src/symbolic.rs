@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::goal::{
-    distance_from_robot, is_at, resolve, Bindings, Goal, Perform, Place, Resolution, Things, HERE,
-    OWN_RANK, WIDER_RANK,
+    distance_from_robot, is_at, resolve, Bindings, Description, Goal, Perform, Place, Resolution,
+    Things, HERE, OWN_RANK, WIDER_RANK,
 };
 use crate::grammar::{in_words, understand, Understanding};
 use crate::lexicon::normalise;
@@ -1034,6 +1034,7 @@ impl<'a> Work<'a> {
         let preferred = described
             .and_then(|d| d.prefer_in.as_ref())
             .and_then(|t| self.memory.bound.get(t));
+        let usual = described.map_or_else(BTreeSet::new, |d| self.usual_rooms(d));
         let distance = |r: &str| distance_from_robot(scene, ROBOT, r);
         let room_distance = |room: Option<&str>| match room {
             None => f64::INFINITY,
@@ -1050,7 +1051,7 @@ impl<'a> Work<'a> {
                 }
             }
         };
-        let mut places: Vec<(bool, f64, f64, String)> = scene
+        let mut places: Vec<(bool, bool, f64, f64, String)> = scene
             .live()
             .filter(|o| matches!(o.kind, Kind::Surface | Kind::Container))
             .filter(|o| match &within {
@@ -1064,9 +1065,11 @@ impl<'a> Work<'a> {
             })
             .map(|o| {
                 let room = scene.room_of(&o.r#ref);
+                let away = room_distance(room);
                 (
                     preferred.is_some_and(|p| room != Some(p.as_str())),
-                    room_distance(room),
+                    away > 0.0 && room.is_none_or(|r| !usual.contains(r)),
+                    away,
                     distance(&o.r#ref),
                     o.r#ref.clone(),
                 )
@@ -1074,11 +1077,36 @@ impl<'a> Work<'a> {
             .collect();
         places.sort_by(|a, b| {
             a.0.cmp(&b.0)
-                .then(a.1.total_cmp(&b.1))
+                .then(a.1.cmp(&b.1))
                 .then(a.2.total_cmp(&b.2))
-                .then_with(|| a.3.cmp(&b.3))
+                .then(a.3.total_cmp(&b.3))
+                .then_with(|| a.4.cmp(&b.4))
         });
-        places.into_iter().map(|(_, _, _, r)| r).collect()
+        places.into_iter().map(|(_, _, _, _, r)| r).collect()
+    }
+
+    /// Refs of the rooms where such a thing usually is.
+    fn usual_rooms(&self, thing: &Description) -> BTreeSet<String> {
+        let names: BTreeSet<String> = self
+            .tables
+            .nouns
+            .usual
+            .iter()
+            .filter(|u| u.things.iter().any(|t| thing.names.contains(&normalise(t))))
+            .flat_map(|u| u.rooms.iter().map(|r| normalise(r)))
+            .collect();
+        self.context
+            .snapshot
+            .live()
+            .filter(|o| {
+                o.kind == Kind::Room
+                    && o.aliases
+                        .iter()
+                        .chain([&o.r#ref])
+                        .any(|n| names.contains(&normalise(n)))
+            })
+            .map(|o| o.r#ref.clone())
+            .collect()
     }
 
     /// Proposes the next step of a search: first from where a look is possible, then once more from near.
@@ -1130,9 +1158,23 @@ impl<'a> Work<'a> {
             }
         }
         let keep = self.kept();
-        let because = self.messages.say("searching", &[("name", &spoken)]);
-        let rounds = [false, true];
-        for closely in rounds {
+        let named = self.messages.with_article(&spoken);
+        let because = self.messages.say("searching", &[("name", &named)]);
+        for closely in [false, true] {
+            if closely {
+                // Nothing of that name at first sight: what the name also covers, before a second look.
+                match self.resolution(thing, WIDER_RANK) {
+                    Resolution::One(r) => {
+                        self.memory.bound.insert(thing.into(), r.clone());
+                        return Ok(r);
+                    }
+                    Resolution::Several(refs) => {
+                        self.memory.searches.insert(thing.into(), search);
+                        return self.ask(thing, &refs);
+                    }
+                    Resolution::Unknown | Resolution::Elsewhere(_) => {}
+                }
+            }
             for place in &places {
                 let seen = if closely {
                     &search.looked_near
@@ -1174,18 +1216,6 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        // Nothing of that name: what the name also covers.
-        match self.resolution(thing, WIDER_RANK) {
-            Resolution::One(r) => {
-                self.memory.bound.insert(thing.into(), r.clone());
-                return Ok(r);
-            }
-            Resolution::Several(refs) => {
-                self.memory.searches.insert(thing.into(), search);
-                return self.ask(thing, &refs);
-            }
-            Resolution::Unknown | Resolution::Elsewhere(_) => {}
-        }
         let names = |refs: &BTreeSet<String>| {
             let names: Vec<String> = places
                 .iter()
@@ -1207,11 +1237,11 @@ impl<'a> Work<'a> {
                 })
                 .unwrap_or_default();
             self.messages
-                .say("not_found_nowhere", &[("name", &spoken), ("place", &place)])
+                .say("not_found_nowhere", &[("name", &named), ("place", &place)])
         } else {
             self.messages.say(
                 "not_found",
-                &[("name", &spoken), ("searched", &names(&search.looked))],
+                &[("name", &named), ("searched", &names(&search.looked))],
             )
         };
         let missed: BTreeSet<String> = search.failed.difference(&search.looked).cloned().collect();

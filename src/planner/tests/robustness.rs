@@ -219,7 +219,8 @@ fn examples_are_understood_in_every_home() {
 fn classes_of_perception_are_words() {
     let scene = common::home();
     let tables = Tables::embedded().unwrap();
-    assert!(understand("bring the gizmo_box", &tables, &scene, &[]).is_err());
+    assert!(understand("把小玩意拿来", &tables, &scene, &[]).is_err());
+    assert!(understand("把小玩意拿来", &tables, &scene, &["小玩意".into()]).is_ok());
     let u = understand(
         "bring the gizmo_box",
         &tables,
