@@ -118,6 +118,14 @@ impl Budget {
         AfterFailure::Wait(bound.mul_f64(rng.random_range(0.0..=1.0)))
     }
 
+    /// Attempts of a step that failed as often as it may, and has not succeeded since.
+    pub fn exhausted(&self, proposal: &Proposal) -> Option<u32> {
+        self.failures
+            .get(&key(proposal))
+            .copied()
+            .filter(|count| *count >= self.limits.attempts.max(1))
+    }
+
     /// Counts a success; false when the same skill with the same arguments has succeeded too often for
     /// the task to be getting on.
     pub fn succeeded(&mut self, proposal: &Proposal) -> bool {

@@ -875,6 +875,31 @@ impl Harness {
             return;
         };
         let dry_run = task.record.request.dry_run;
+        if let Some(attempts) = task.budget.exhausted(&proposal) {
+            let arguments = Value::Object(proposal.arguments.clone());
+            let last = task
+                .record
+                .steps
+                .iter()
+                .rev()
+                .find(|s| s.skill == proposal.skill && s.arguments == arguments)
+                .map(|s| {
+                    if s.error_msg.is_empty() {
+                        s.verdict_reason.clone()
+                    } else {
+                        s.error_msg.clone()
+                    }
+                })
+                .unwrap_or_default();
+            return self.exhausted(
+                &proposal,
+                ErrorCode::AttemptsExhausted,
+                attempts,
+                &last,
+                now,
+                out,
+            );
+        }
         let Some(number) = task.budget.next_step() else {
             let limit = task.budget.limits().steps;
             return self.end_with(
@@ -1367,7 +1392,14 @@ impl Harness {
         }
         if state == CommandState::Succeeded {
             if task.budget.succeeded(&step.proposal) {
-                return self.read_scene(now, out);
+                if !shows_something(&step.effects) {
+                    return self.read_scene(now, out);
+                }
+                let until = now.steady.saturating_add(self.settings.waits.sight);
+                return task.enter(
+                    Phase::Waiting { until },
+                    "waits for what was seen to be in the scene",
+                );
             }
             let text = format!(
                 "{} has succeeded {} times with the same arguments and the task is not done: it goes round in circles",
@@ -1424,20 +1456,43 @@ impl Harness {
                     wait.as_secs_f64()
                 ),
             ),
+            // The planner may know another way; the same step is not taken again.
+            AfterFailure::Exhausted { attempts } if code == ErrorCode::AttemptsExhausted => task
+                .enter(
+                    Phase::Waiting { until: now.steady },
+                    format!(
+                        "{} did not work in {attempts} attempts ({message}); looks for another way",
+                        proposal.skill
+                    ),
+                ),
             AfterFailure::Exhausted { attempts } => {
-                let outcome = if task.moved {
-                    TaskOutcome::Failed
-                } else {
-                    TaskOutcome::Rejected
-                };
-                let text = format!(
-                    "{} {} did not work in {attempts} attempts, which is the limit; the last one: {message}",
-                    proposal.skill,
-                    Value::Object(proposal.arguments.clone())
-                );
-                self.finish(outcome, code, text, now, out);
+                self.exhausted(proposal, code, attempts, message, now, out);
             }
         }
+    }
+
+    /// Ends the task: a step has used up its attempts.
+    fn exhausted(
+        &mut self,
+        proposal: &Proposal,
+        code: ErrorCode,
+        attempts: u32,
+        message: &str,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let moved = self.task.as_ref().is_some_and(|t| t.moved);
+        let outcome = if moved {
+            TaskOutcome::Failed
+        } else {
+            TaskOutcome::Rejected
+        };
+        let text = format!(
+            "{} {} did not work in {attempts} attempts, which is the limit; the last one: {message}",
+            proposal.skill,
+            Value::Object(proposal.arguments.clone())
+        );
+        self.finish(outcome, code, text, now, out);
     }
 
     // ---- the end of a task ----
@@ -1810,6 +1865,14 @@ impl Harness {
             evidence: Vec::new(),
         })));
     }
+}
+
+/// Whether a step's declared effects bring something into view.
+fn shows_something(effects: &Value) -> bool {
+    effects
+        .get("add")
+        .and_then(Value::as_array)
+        .is_some_and(|added| added.iter().any(|p| p.get("visible").is_some()))
 }
 
 fn random(rng: &mut dyn RngCore) -> [u8; 16] {

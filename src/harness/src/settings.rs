@@ -28,6 +28,9 @@ pub struct Waits {
     pub human: Duration,
     /// Between two looks at one run that could not be judged.
     pub look: Duration,
+    /// After a step that brings something into view, before the scene is read: detections travel, and a
+    /// thing becomes an object when it was seen twice.
+    pub sight: Duration,
     /// Longest time between two feedbacks.
     pub feedback: Duration,
 }
@@ -43,6 +46,7 @@ impl Default for Waits {
             skills: Duration::from_secs(10),
             human: Duration::from_secs(120),
             look: Duration::from_secs(1),
+            sight: Duration::from_millis(400),
             feedback: Duration::from_millis(400),
         }
     }

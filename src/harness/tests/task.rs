@@ -122,6 +122,49 @@ fn a_grasp_that_always_slips_ends_with_its_attempts() {
 }
 
 #[test]
+fn a_planner_that_knows_another_way_may_take_it_when_a_step_has_used_up_its_attempts() {
+    // Looks at the cup until that has failed three times, then goes back instead.
+    let script: Script = Box::new(|request: &PlanRequest| {
+        let looks = request
+            .history
+            .iter()
+            .filter(|s| s.skill == "look_at" && s.command_state == S::Failed)
+            .count();
+        let driven = request
+            .history
+            .iter()
+            .filter(|s| s.skill == "navigate_to" && s.command_state == S::Succeeded)
+            .count();
+        match (driven, looks) {
+            (0, _) => propose("navigate_to", json!({"target": "cup_1"})),
+            (1, 0..=2) => propose("look_at", json!({"target": "cup_1"})),
+            (1, _) => propose("navigate_to", json!({"target": "start"})),
+            _ => Turn::Done {
+                summary: "gone back".into(),
+            },
+        }
+    });
+    let mut w = World::new(script);
+    w.controls = [
+        Control::Completes,
+        Control::Slips,
+        Control::Slips,
+        Control::Slips,
+        Control::Completes,
+    ]
+    .into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    let record = w.run(secs(120)).clone();
+    assert_eq!(
+        record.outcome,
+        TaskOutcome::Succeeded,
+        "{}",
+        record.error_msg
+    );
+    assert_eq!(w.sent.len(), 5);
+}
+
+#[test]
 fn an_unknown_verdict_is_neither_success_nor_a_reason_to_do_it_again() {
     let mut w = World::new(list(fetch()));
     w.verdicts = [
