@@ -171,19 +171,34 @@ pub fn covered_share<'a>(
     node: &SceneObject,
     nodes: impl Iterator<Item = &'a SceneObject> + Clone,
 ) -> Option<f64> {
-    let eye = view.camera.position;
+    covered_by_views(&[view], node, nodes)
+}
+
+/// As [`covered_share`], for several views together: a point counts that one of them shows. A head that
+/// sweeps over a wide table covers it although no single view does.
+pub fn covered_by_views<'a>(
+    views: &[&View],
+    node: &SceneObject,
+    nodes: impl Iterator<Item = &'a SceneObject> + Clone,
+) -> Option<f64> {
     let seen = |point: Vec3| {
-        view.covers(point, 1.0) && line_of_sight(eye, point, nodes.clone(), &[&node.r#ref])
+        views.iter().any(|view| {
+            let eye = view.camera.position;
+            view.covers(point, 1.0) && line_of_sight(eye, point, nodes.clone(), &[&node.r#ref])
+        })
     };
     let share = |points: &[Vec3]| {
         points.iter().filter(|p| seen(**p)).count() as f64 / points.len().max(1) as f64
     };
     match node.kind {
         Kind::Room => {
-            let ahead = view.camera.isometry() * Point3::new(0.0, 0.0, LOOK_AHEAD);
-            let inside = inside_outline(eye.x, eye.y, &node.outline)
-                && inside_outline(ahead.x, ahead.y, &node.outline);
-            if inside {
+            let inside = |view: &&View| {
+                let eye = view.camera.position;
+                let ahead = view.camera.isometry() * Point3::new(0.0, 0.0, LOOK_AHEAD);
+                inside_outline(eye.x, eye.y, &node.outline)
+                    && inside_outline(ahead.x, ahead.y, &node.outline)
+            };
+            if views.iter().any(inside) {
                 return Some(1.0);
             }
             let centre = node.pose.position;
@@ -318,6 +333,41 @@ mod tests {
         // In the right room and looking into it; in the left one and looking out of it.
         assert_eq!(share(&view(5.0, forward), 1), Some(1.0));
         assert_eq!(share(&view(3.5, forward), 0), Some(0.0));
+    }
+
+    #[test]
+    fn views_together_cover_what_no_single_one_does() {
+        // A table 3 m wide along y, its middle at (7, 2); the camera stands 0.9 m from its middle.
+        let mut home = home();
+        home[3].size = Vec3::new(0.6, 3.0, 0.8);
+        let turned = |pan: f64| {
+            // Looks along map x and down by 25 degrees, then pans about z.
+            let forward = nalgebra::UnitQuaternion::from_quaternion(nalgebra::Quaternion::new(
+                0.5, -0.5, 0.5, -0.5,
+            ));
+            let down =
+                nalgebra::UnitQuaternion::from_axis_angle(&nalgebra::Vector3::y_axis(), 0.43);
+            let about =
+                nalgebra::UnitQuaternion::from_axis_angle(&nalgebra::Vector3::z_axis(), pan);
+            let q = about * down * forward;
+            View {
+                camera: Pose {
+                    position: Vec3::new(6.1, 2.0, 1.2),
+                    orientation: [q.i, q.j, q.k, q.w],
+                },
+                horizontal_fov: 1.2,
+                vertical_fov: 0.9,
+                min_range: 0.1,
+                max_range: 4.0,
+            }
+        };
+        // Its corner points are at y = ±1.05 m from the middle and 0.7 to 1.1 m ahead: 44 to 57 degrees
+        // off the axis, beyond half of 1.2 rad (34 degrees).
+        let (left, middle, right) = (turned(0.85), turned(0.0), turned(-0.85));
+        let share = |views: &[&View]| covered_by_views(views, &home[3], home.iter()).unwrap();
+        assert!(share(&[&middle]) <= 0.2 + 1e-9, "{}", share(&[&middle]));
+        assert_eq!(share(&[&left, &middle, &right]), 1.0);
+        assert_eq!(share(&[]), 0.0);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use eh_contract::condition::{Arm, Clearance, GripperState, Stationary};
 use eh_contract::footprint::{distance_to_outline, inside_outline, Footprint};
 use eh_contract::geometry::angle_difference;
 use eh_contract::scene::{Kind, SceneObject};
-use eh_contract::sight::covered_share;
+use eh_contract::perception::View;
+use eh_contract::sight::covered_by_views;
 use eh_contract::Stamp;
 use serde_json::json;
 
@@ -307,12 +308,14 @@ pub fn clearance(scope: &mut Scope<'_>, predicate: &Clearance) -> Finding {
     )
 }
 
-/// The camera covers a place, a room or a piece of furniture.
+/// The camera covers a place, a room or a piece of furniture: what the frames show together, the run's own
+/// included. The head may sweep over it during the run, and looking changes nothing in the world.
 pub fn covers(scope: &mut Scope<'_>, name: &str, target: &Target, max_age: f64) -> Finding {
-    let frames = scope.frames();
-    if frames.is_empty() {
+    // Not before the look's last frames have arrived.
+    if scope.frames().is_empty() {
         return Finding::unknown(vec![], scope.lack_of_frames());
     }
+    let frames = scope.frames_since_start();
     let node = SceneObject {
         r#ref: name.into(),
         kind: target.kind,
@@ -322,20 +325,21 @@ pub fn covers(scope: &mut Scope<'_>, name: &str, target: &Target, max_age: f64) 
         ..SceneObject::default()
     };
     let nodes: &[SceneObject] = scope.prior.map_or(&[], |p| p.objects.as_slice());
-    let mut best: Option<(f64, Stamp, String)> = None;
-    let mut views = 0;
-    for frame in &frames {
-        let Some(view) = &frame.view else { continue };
-        if scope.now.since(frame.stamp).as_secs_f64() > max_age {
-            continue;
-        }
-        views += 1;
-        if let Some(share) = covered_share(view, &node, nodes.iter()) {
-            if best.as_ref().is_none_or(|(b, _, _)| share >= *b) {
-                best = Some((share, frame.stamp, frame.source.clone()));
-            }
-        }
-    }
+    let recent: Vec<_> = frames
+        .iter()
+        .filter(|f| scope.now.since(f.stamp).as_secs_f64() <= max_age)
+        .filter_map(|f| f.view.as_ref().map(|view| (f, view)))
+        .collect();
+    let all: Vec<&View> = recent.iter().map(|(_, view)| *view).collect();
+    let views = all.len();
+    let share = if all.is_empty() {
+        None
+    } else {
+        covered_by_views(&all, &node, nodes.iter())
+    };
+    let best = share.zip(recent.last()).map(|(share, (frame, _))| {
+        (share, frame.stamp, frame.source.clone())
+    });
     let Some((share, stamp, source)) = best else {
         let why = if views == 0 {
             "the frames do not say what the camera covers".to_string()

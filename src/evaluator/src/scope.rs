@@ -400,6 +400,20 @@ impl<'a> Scope<'a> {
             .collect()
     }
 
+    /// Frames from the run's start on, for what the run itself can't falsify: where the camera looked.
+    /// Without a known start, those after its end.
+    pub fn frames_since_start(&self) -> Vec<&'a DetectionFrame> {
+        let since = self.record.started.unwrap_or(self.ended).min(self.ended);
+        self.buffer
+            .frames()
+            .filter(|f| {
+                f.stamp > since
+                    && self.now.since(f.stamp) <= self.max_age
+                    && f.stamp.since(self.now) <= self.config.max_ahead
+            })
+            .collect()
+    }
+
     /// Why there are no frames that count.
     pub fn lack_of_frames(&self) -> String {
         self.lack(
