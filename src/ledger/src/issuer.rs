@@ -477,7 +477,13 @@ impl IssuerRecord {
         }
         self.watch.last_sign = now.steady;
         if let Some(known) = &self.status {
-            let backwards = (status.segment, status.state) < (known.segment, known.state);
+            // An accepted command may still be rejected, when a server is missing for example; that is the
+            // only step to a smaller number.
+            let rejected = status.state == ExecutorState::Rejected
+                && known.state == ExecutorState::Accepted
+                && status.segment == known.segment;
+            let backwards =
+                !rejected && (status.segment, status.state) < (known.segment, known.state);
             if status.sequence <= known.sequence || backwards {
                 return self.late();
             }

@@ -312,6 +312,25 @@ fn progress_that_is_older_or_repeated_never_moves_a_state_back() {
 }
 
 #[test]
+fn a_command_that_was_accepted_can_still_be_rejected_until_it_has_started() {
+    let mut rig = Rig::dispatched();
+    rig.ok(Ev::Acknowledged, 0.1);
+    rig.ok(status(2, ExecutorState::Accepted), 0.2);
+    let refused = SkillStatus {
+        error_code: ErrorCode::ServerUnavailable.code(),
+        error_msg: "no server of the action".into(),
+        ..raw(3, ExecutorState::Rejected)
+    };
+    rig.ok(Ev::Status(Box::new(refused)), 0.5);
+    assert_eq!(rig.record.state, S::Rejected);
+    assert!(!rig.record.holds_resources());
+
+    let mut rig = Rig::running();
+    rig.ok(status(3, ExecutorState::Rejected), 0.5);
+    assert_eq!(rig.record.state, S::Running);
+}
+
+#[test]
 fn a_uuid_is_used_once() {
     let mut rig = Rig::dispatched();
     assert!(matches!(
