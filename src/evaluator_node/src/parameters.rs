@@ -1,14 +1,13 @@
 //! The node's parameters.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use eh_contract::prior::scene_of_map;
 use eh_contract::scene::SceneSnapshot;
 use eh_contract::semantic_map::SemanticMap;
 use eh_evaluator::{Embodiment, EvaluatorConfig};
-use eh_ros_edge::params::{flag, integer, number, text, texts, ParameterError};
+use eh_ros_edge::params::{flag, integer, number, numbers, text, texts};
 use rclrs::Node;
 
 use crate::Error;
@@ -265,18 +264,13 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
     let mut arm_poses = BTreeMap::new();
     for (name, default) in CONFIGURATIONS {
         let key = format!("embodiment.{name}");
-        let given = node
-            .declare_parameter::<Arc<[f64]>>(Arc::<str>::from(key.as_str()))
-            .default(Arc::from(default.as_slice()))
-            .description(format!(
-                "Joint positions [rad] of the configuration {name}, in the order of arm_joints."
-            ))
-            .read_only()
-            .map_err(|error| ParameterError::Declaration {
-                name: key.clone(),
-                reason: error.to_string(),
-            })?
-            .get();
+        let given = numbers(
+            node,
+            &key,
+            default.as_slice(),
+            "rad",
+            &format!("Joint positions of the configuration {name}, in the order of arm_joints."),
+        )?;
         if given.len() != joints.len() {
             return Err(Error::ListLength {
                 name: key,

@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use rclrs::{Node, ParameterRange};
+use rclrs::{Node, ParameterRange, ParameterVariant, ReadOnlyParameter};
 
 /// A parameter cannot be used as it is.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +48,15 @@ fn declaration(name: &str, error: impl std::fmt::Display) -> ParameterError {
     }
 }
 
+/// The value of a parameter that stays declared as long as its node lives.
+fn keep<T: ParameterVariant>(parameter: ReadOnlyParameter<T>) -> T {
+    let value = parameter.get();
+    // Dropping it takes the declaration back: `ros2 param list` would show nothing. Only its name and value
+    // are leaked, once for each parameter of a process.
+    std::mem::forget(parameter);
+    value
+}
+
 /// Declares a number in the given range, both ends included. The unit becomes part of the description.
 ///
 /// # Errors
@@ -61,7 +70,7 @@ pub fn number(
     unit: &str,
     description: &str,
 ) -> Result<f64, ParameterError> {
-    let value = node
+    let declared = node
         .declare_parameter(Arc::<str>::from(name))
         .default(default)
         .range(ParameterRange {
@@ -71,8 +80,8 @@ pub fn number(
         })
         .description(format!("{description} [{unit}]"))
         .read_only()
-        .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))?
-        .get();
+        .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))?;
+    let value = keep(declared);
     // A comparison with NaN is never true, so a range lets it through.
     if !value.is_finite() {
         return Err(ParameterError::NotFinite {
@@ -97,7 +106,7 @@ pub fn integer(
     unit: &str,
     description: &str,
 ) -> Result<i64, ParameterError> {
-    Ok(node
+    let declared = node
         .declare_parameter(Arc::<str>::from(name))
         .default(default)
         .range(ParameterRange {
@@ -107,8 +116,8 @@ pub fn integer(
         })
         .description(format!("{description} [{unit}]"))
         .read_only()
-        .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))?
-        .get())
+        .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))?;
+    Ok(keep(declared))
 }
 
 /// Declares a yes or no.
@@ -122,13 +131,13 @@ pub fn flag(
     default: bool,
     description: &str,
 ) -> Result<bool, ParameterError> {
-    Ok(node
+    let declared = node
         .declare_parameter(Arc::<str>::from(name))
         .default(default)
         .description(description)
         .read_only()
-        .map_err(|error| declaration(name, error))?
-        .get())
+        .map_err(|error| declaration(name, error))?;
+    Ok(keep(declared))
 }
 
 /// Declares a text.
@@ -142,14 +151,13 @@ pub fn text(
     default: &str,
     description: &str,
 ) -> Result<String, ParameterError> {
-    Ok(node
+    let declared = node
         .declare_parameter(Arc::<str>::from(name))
         .default(Arc::<str>::from(default))
         .description(description)
         .read_only()
-        .map_err(|error| declaration(name, error))?
-        .get()
-        .to_string())
+        .map_err(|error| declaration(name, error))?;
+    Ok(keep(declared).to_string())
 }
 
 /// Declares a text that has to be one of the allowed ones.
@@ -192,14 +200,40 @@ pub fn texts(
     description: &str,
 ) -> Result<Vec<String>, ParameterError> {
     let default: Arc<[Arc<str>]> = default.iter().map(|text| Arc::from(*text)).collect();
-    Ok(node
+    let declared = node
         .declare_parameter::<Arc<[Arc<str>]>>(Arc::<str>::from(name))
         .default(default)
         .description(description)
         .read_only()
-        .map_err(|error| declaration(name, error))?
-        .get()
-        .iter()
-        .map(|text| text.to_string())
-        .collect())
+        .map_err(|error| declaration(name, error))?;
+    Ok(keep(declared).iter().map(|text| text.to_string()).collect())
+}
+
+/// Declares a list of numbers.
+///
+/// # Errors
+///
+/// [`ParameterError`] if the given value is no list of numbers, or one is not finite.
+pub fn numbers(
+    node: &Node,
+    name: &str,
+    default: &[f64],
+    unit: &str,
+    description: &str,
+) -> Result<Vec<f64>, ParameterError> {
+    let declared = node
+        .declare_parameter::<Arc<[f64]>>(Arc::<str>::from(name))
+        .default(Arc::from(default))
+        .description(format!("{description} [{unit}]"))
+        .read_only()
+        .map_err(|error| declaration(name, error))?;
+    let values = keep(declared);
+    if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+        return Err(ParameterError::NotFinite {
+            name: name.into(),
+            value: *value,
+            unit: unit.into(),
+        });
+    }
+    Ok(values.to_vec())
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use eh_contract::geometry::Vec3;
-use eh_ros_edge::params::{flag, number, text, texts, ParameterError};
+use eh_ros_edge::params::{flag, number, numbers, text, texts, ParameterError};
 use eh_ros_edge::state_directory::state_directory;
 use eh_skills::catalog::Adapter;
 use eh_skills::standstill::StandstillLimits;
@@ -69,33 +68,14 @@ fn seconds(
     Ok(Duration::try_from_secs_f64(value).unwrap_or_default())
 }
 
-/// A list of numbers.
-fn numbers(
-    node: &Node,
-    name: &str,
-    default: &[f64],
-    description: &str,
-) -> Result<Vec<f64>, ParameterError> {
-    let value = node
-        .declare_parameter::<Arc<[f64]>>(Arc::<str>::from(name))
-        .default(Arc::from(default))
-        .description(description)
-        .read_only()
-        .map_err(|error| ParameterError::Declaration {
-            name: name.into(),
-            reason: error.to_string(),
-        })?
-        .get();
-    Ok(value.to_vec())
-}
-
 fn fixed<const N: usize>(
     node: &Node,
     name: &str,
     default: [f64; N],
+    unit: &str,
     description: &str,
 ) -> Result<[f64; N], Error> {
-    let given = numbers(node, name, &default, description)?;
+    let given = numbers(node, name, &default, unit, description)?;
     let len = given.len();
     given.try_into().map_err(|_| Error::ListLength {
         name: name.into(),
@@ -105,7 +85,13 @@ fn fixed<const N: usize>(
 }
 
 fn vec3(node: &Node, name: &str, default: Vec3, description: &str) -> Result<Vec3, Error> {
-    let [x, y, z] = fixed(node, name, [default.x, default.y, default.z], description)?;
+    let [x, y, z] = fixed(
+        node,
+        name,
+        [default.x, default.y, default.z],
+        "m",
+        description,
+    )?;
     Ok(Vec3::new(x, y, z))
 }
 
@@ -237,9 +223,8 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
             node,
             &key,
             &default,
-            &format!(
-                "Joint positions [rad] of the configuration {which}, in the order of arm_joints."
-            ),
+            "rad",
+            &format!("Joint positions of the configuration {which}, in the order of arm_joints."),
         )?;
         if given.len() != joints.len() {
             return Err(Error::ListLength {
@@ -299,7 +284,7 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
             node,
             &name("shoulder"),
             d.shoulder,
-            "The shoulder in the base frame [m].",
+            "The shoulder in the base frame.",
         )?,
         reach: metres(
             "reach",
@@ -342,25 +327,27 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
             node,
             &name("head_pan_limits"),
             d.head_pan_limits,
-            "Least and largest pan [rad].",
+            "rad",
+            "Least and largest pan.",
         )?,
         head_tilt_limits: fixed(
             node,
             &name("head_tilt_limits"),
             d.head_tilt_limits,
-            "Least and largest tilt [rad].",
+            "rad",
+            "Least and largest tilt.",
         )?,
         neck: vec3(
             node,
             &name("neck"),
             d.neck,
-            "Where pan and tilt axes meet, in the base frame [m].",
+            "Where pan and tilt axes meet, in the base frame.",
         )?,
         camera: vec3(
             node,
             &name("camera"),
             d.camera,
-            "The camera in the head's tilt link [m].",
+            "The camera in the head's tilt link.",
         )?,
         head_turn_time: number(
             node,
