@@ -190,6 +190,46 @@ impl Scene {
             .observe(&mut self.graph, frame, now, &self.config, &self.lexicon)
     }
 
+    /// As [`Scene::observe`], with the tool in the map at the time of the frame, so that what the robot
+    /// carries is expected where the camera saw it, and not where the tool has moved since.
+    ///
+    /// # Errors
+    /// As [`Tracker::observe`], and [`SceneError::Geometry`] for a pose that is none.
+    pub fn observe_with_tool(
+        &mut self,
+        frame: &DetectionFrame,
+        tool: Pose,
+        now: Stamp,
+    ) -> Result<Observed, SceneError> {
+        tool.check("tool")?;
+        self.follow(Some(tool), tool, frame.stamp, false);
+        self.observe(frame, now)
+    }
+
+    /// Moves what is held to where the tool is.
+    fn follow(&mut self, tool: Option<Pose>, held_pose: Pose, stamp: Stamp, moved: bool) {
+        self.tracker.tool = tool;
+        for name in self.graph.objects_of(ROBOT, RelationKind::Holds) {
+            let edit = self.graph.edit(&name, stamp, |o| {
+                o.pose.position = held_pose.position;
+                if moved {
+                    Edit::Changed
+                } else {
+                    Edit::Refreshed
+                }
+            });
+            if edit == Edit::Changed {
+                relations::relate_object(
+                    &mut self.graph,
+                    &name,
+                    stamp,
+                    Source::Execution,
+                    &self.config,
+                );
+            }
+        }
+    }
+
     /// The base and, when it is known, the tool in the map at a time. What the robot holds follows.
     ///
     /// # Errors
@@ -249,30 +289,11 @@ impl Scene {
             self.base = Some(base);
             relations::relate_robot(&mut self.graph, stamp, &self.config);
         }
-        self.tracker.tool = tool;
         let mut held_pose = tool.unwrap_or(base);
         if tool.is_none() {
             held_pose.position.z += HELD_HEIGHT;
         }
-        for name in self.graph.objects_of(ROBOT, RelationKind::Holds) {
-            let edit = self.graph.edit(&name, stamp, |o| {
-                o.pose.position = held_pose.position;
-                if moved {
-                    Edit::Changed
-                } else {
-                    Edit::Refreshed
-                }
-            });
-            if edit == Edit::Changed {
-                relations::relate_object(
-                    &mut self.graph,
-                    &name,
-                    stamp,
-                    Source::Execution,
-                    &self.config,
-                );
-            }
-        }
+        self.follow(tool, held_pose, stamp, moved);
         Ok(())
     }
 

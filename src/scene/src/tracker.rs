@@ -54,6 +54,11 @@ const FALLEN_RADIUS: f64 = 1.2;
 /// Distance from the tool beyond which an object is not in the gripper \[m\].
 const OUT_OF_HAND: f64 = 0.25;
 
+/// Distance from the tool within which something unknown is taken for what the gripper handles \[m\]: half
+/// of what a hand-sized thing measures, and the errors of tool and detection. It is on its way from where
+/// it was known to where it will be known; a new object in between would be a ghost.
+const AT_TOOL: f64 = 0.15;
+
 /// Most references to sensor frames of one object.
 const MAX_EVIDENCE: usize = 4;
 
@@ -463,6 +468,15 @@ impl Tracker {
             self.place(graph, &name, detection, frame, config);
             report.revived.push(name.clone());
             return Some(name);
+        }
+        let handled = self
+            .tool
+            .is_some_and(|t| t.position.distance(detection.pose.position) <= AT_TOOL)
+            && graph.live().any(|o| {
+                is_tracked(o) && !found.contains(&o.r#ref) && o.class_name == detection.class_name
+            });
+        if handled {
+            return None;
         }
         if graph.len() >= config.max_objects {
             report.left_out += 1;

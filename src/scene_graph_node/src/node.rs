@@ -183,7 +183,12 @@ impl Shared {
         }
         for placed in frames {
             let frame = convert_scene::detection_frame(&placed.message, &placed.sensor.transform);
-            match core.scene.observe(&frame, now) {
+            let tool = self.tool_at(frame.stamp);
+            let observed = match tool {
+                Some(tool) => core.scene.observe_with_tool(&frame, tool, now),
+                None => core.scene.observe(&frame, now),
+            };
+            match observed {
                 Ok(report) => self.log_observed(&report),
                 Err(error) => log_warn!(
                     self.node.logger().throttle(LOG_PERIOD),
@@ -191,6 +196,20 @@ impl Shared {
                 ),
             }
         }
+    }
+
+    /// The tool in the map at a time; `None` when there is no tool or its transforms are missing.
+    fn tool_at(&self, stamp: Stamp) -> Option<Pose> {
+        let p = &self.parameters;
+        if p.tool_frame.is_empty() {
+            return None;
+        }
+        let found = self
+            .tf
+            .buffer
+            .lookup(&p.map_frame, &p.tool_frame, stamp.0)
+            .ok()?;
+        Some(Pose::from(found.transform))
     }
 
     fn log_observed(&self, report: &eh_scene::Observed) {
