@@ -6,9 +6,11 @@ import threading
 import time
 import uuid
 
+from conftest import action_client
 from conftest import node_program
 from conftest import TOP
 from conftest import wait_until
+from conftest import within
 import pytest
 
 pytest.importorskip('rclpy')
@@ -62,6 +64,7 @@ class Robot:
         self.events = node.create_publisher(RunEvent, 'run_events', latched)
         self.catalog = node.create_publisher(SkillCatalog, 'skill_catalog', latched)
         self.catalog.publish(catalog())
+        self._rounds = 0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -78,6 +81,13 @@ class Robot:
     def _run(self):
         while not self._ended.wait(0.05):
             self._publish()
+            self._rounds += 1
+
+    def wait_for_rounds(self, count):
+        """Wait until everything was published so often, as it is now."""
+        # One may be under way.
+        wanted = self._rounds + 1 + count
+        wait_until(lambda: self._rounds >= wanted, 20, 'the robot to publish')
 
     def _publish(self):
         from nav_msgs.msg import Odometry
@@ -255,10 +265,7 @@ class Scene:
         for _ in range(5):
             assert client.wait_for_service(timeout_sec=20)
             future = client.call_async(request)
-            deadline = time.monotonic() + 4
-            while not future.done() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            if future.done():
+            if within(4, future.done):
                 return future.result()
             client.remove_pending_request(future)
         return pytest.fail('the scene graph does not answer')
@@ -289,24 +296,19 @@ class Judge:
     def __init__(self, node):
         """Create the client."""
         from embodied_harness.action import EvaluateRun
-        from rclpy.action import ActionClient
         self.type = EvaluateRun
         self.feedback = []
-        self._client = ActionClient(node, EvaluateRun, 'evaluate_run')
+        self._client = action_client(node, EvaluateRun, 'evaluate_run', None)
 
     def send(self, run, **fields):
         """Ask for a verdict; return the goal handle."""
         goal = self.type.Goal(run_id=run, **fields)
-        # rclpy of Jazzy can miss the answer when it comes before send_goal_async has noted the request
-        # ("Ignoring unexpected goal response"). Asking twice for a verdict changes nothing.
+        assert self._client.wait_for_server(timeout_sec=20)
+        # Right after discovery a request can be lost. Asking twice for a verdict changes nothing.
         for _ in range(4):
-            assert self._client.wait_for_server(timeout_sec=20)
             future = self._client.send_goal_async(
                 goal, feedback_callback=lambda m: self.feedback.append(m.feedback.text))
-            deadline = time.monotonic() + 5
-            while not future.done() and time.monotonic() < deadline:
-                time.sleep(0.01)
-            if future.done():
+            if within(5, future.done):
                 assert future.result().accepted
                 return future.result()
         return pytest.fail('the evaluator accepts no goal')
@@ -484,13 +486,13 @@ def run_pick(robot, process, after, run=None):
     run = run or 'run_' + uuid.uuid4().hex[:8]
     robot.objects, robot.width, robot.effort = [('cup', CUP, 'red')], 0.1, 0.0
     robot.tool = CUP
-    time.sleep(0.6)  # some frames for the baseline: the robot publishes at 20 Hz
+    robot.wait_for_rounds(12)  # some frames for the baseline
     robot.event(1, run, targets=[binding()])
     process.wait_for_output('Start of run ' + run)
     robot.width, robot.effort = 0.07, 20.0
-    time.sleep(0.2)
+    robot.wait_for_rounds(4)
     after(robot)
-    time.sleep(0.2)
+    robot.wait_for_rounds(4)
     robot.event(3, run, targets=[binding()])
     process.wait_for_output('End of run ' + run)
     return run
@@ -585,7 +587,7 @@ def test_what_cannot_be_judged_is_said(processes, robot, home, ros_node):
     assert judge.judge('other')[1].error_code == UNKNOWN_SKILL
 
     robot.silent.add('joints')
-    time.sleep(0.2)
+    robot.wait_for_rounds(1)
     robot.event(3, 'waiting', skill='open_gripper', arguments={'object': 'x'})
     handle = judge.send('waiting')
     wait_until(lambda: any('gripper' in text for text in judge.feedback), 10, 'feedback')
@@ -607,7 +609,7 @@ def test_a_judge_that_comes_late_has_no_baseline(processes, robot, home, ros_nod
     process.wait_for_output('Start of run old')
     lifted(robot)
     robot.width, robot.effort = 0.07, 20.0
-    time.sleep(0.3)
+    robot.wait_for_rounds(6)
     robot.event(3, 'old', targets=[binding()])
     _, result = judge.judge('old')
     assert result.verdict.outcome == UNKNOWN
