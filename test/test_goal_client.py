@@ -45,11 +45,10 @@ class Gripper:
         if handle.request.command.position != 0.0:
             handle.succeed()
             return result
-        while not self._end.is_set():
+        while not self._end.wait(0.01):
             if handle.is_cancel_requested:
                 handle.canceled()
                 return result
-            time.sleep(0.01)
         handle.abort()
         return result
 

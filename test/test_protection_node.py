@@ -8,6 +8,7 @@ import time
 from conftest import node_program
 from conftest import TOP
 from conftest import wait_until
+from conftest import within
 import pytest
 
 pytest.importorskip('rclpy')
@@ -127,11 +128,8 @@ class Robot:
         for _ in range(10):
             assert client.wait_for_service(timeout_sec=10), name
             future = client.call_async(request)
-            deadline = time.monotonic() + 2
-            while time.monotonic() < deadline:
-                if future.done():
-                    return future.result()
-                time.sleep(0.01)
+            if within(2, future.done):
+                return future.result()
         pytest.fail(f'no answer from {name}')
 
     def lease(self, operation, who='/test', token=0, ttl=3.0, take_over=False):
@@ -263,7 +261,7 @@ def test_a_stop_that_motion_does_not_follow_is_unconfirmed_and_a_second_is_not_d
     robot.moves = False
     robot.call('request_stop', stop_id='s1', source='test', reason='test')
     began = time.monotonic()
-    time.sleep(0.5)
+    wait_until(lambda: robot.state().stop_id == 's1', 5, lambda: str(robot.state()))
     robot.call('request_stop', stop_id='s2', source='test', reason='again')
     wait_until(lambda: robot.state().stop_stage == 4, 6, lambda: str(robot.state()))
     # The budget is 3 s from the first one on.
@@ -312,10 +310,10 @@ def test_a_second_publisher_is_an_alarm(node, robot):
 def test_the_output_comes_at_its_rate(node, robot):
     robot.drive()
     robot.outputs.clear()
-    time.sleep(1.0)
-    times = [at for at, _ in robot.outputs]
     # 25 Hz from the timer and 20 Hz each from command and scan; half of it on a busy machine.
-    assert len(times) > 25, len(times)
+    wait_until(lambda: len(robot.outputs) > 25, 1.0, lambda: '26 outputs, only {}'.format(
+        len(robot.outputs)))
+    times = [at for at, _ in robot.outputs]
     assert max(b - a for a, b in zip(times, times[1:])) < 0.3
 
 
