@@ -163,7 +163,8 @@ pub fn line_of_sight<'a>(
 
 /// How much of a place the camera covers, 0 to 1: `None` when the node's kind or size does not tell.
 ///
-/// For furniture the share of five points of its top face that are in view and not hidden; for a room 1
+/// For furniture the share of five points of its top face that are in view and not hidden (where the top is
+/// above the camera, whether its middle is); for a room 1
 /// when the camera is inside and looks inwards, else whether its middle is in view; for places, doors
 /// and persons their own point.
 pub fn covered_share<'a>(
@@ -207,6 +208,11 @@ pub fn covered_by_views<'a>(
         Kind::Surface | Kind::Container => {
             let top = node.size.z / 2.0 + SKIN;
             let frame = node.pose.isometry();
+            // What is higher than the camera shows no top: its middle counts.
+            let above = |view: &&View| view.camera.position.z <= node.pose.position.z + top;
+            if !views.is_empty() && views.iter().all(above) {
+                return Some(share(&[node.pose.position]));
+            }
             let points: Vec<Vec3> = [
                 (0.0, 0.0),
                 (1.0, 1.0),
@@ -368,6 +374,30 @@ mod tests {
         assert!(share(&[&middle]) <= 0.2 + 1e-9, "{}", share(&[&middle]));
         assert_eq!(share(&[&left, &middle, &right]), 1.0);
         assert_eq!(share(&[]), 0.0);
+    }
+
+    #[test]
+    fn what_is_higher_than_the_camera_is_seen_from_the_side() {
+        // A fridge of 1.8 m, whose top the camera at 1.2 m can't see.
+        let mut home = home();
+        home[3].kind = Kind::Container;
+        home[3].pose.position.z = 0.9;
+        home[3].size = Vec3::new(0.6, 0.6, 1.8);
+        let mut view = View {
+            camera: Pose {
+                position: Vec3::new(5.5, 2.0, 1.2),
+                // Looks along map x.
+                orientation: [-0.5, 0.5, -0.5, 0.5],
+            },
+            horizontal_fov: 1.2,
+            vertical_fov: 0.9,
+            min_range: 0.2,
+            max_range: 4.0,
+        };
+        assert_eq!(covered_share(&view, &home[3], home.iter()), Some(1.0));
+        // Behind the camera.
+        view.camera.position.x = 7.9;
+        assert_eq!(covered_share(&view, &home[3], home.iter()), Some(0.0));
     }
 
     #[test]

@@ -558,7 +558,11 @@ impl IssuerRecord {
                         IssuerEffect::Persist,
                         self.note(
                             EventKind::CancelRequested,
-                            format!("{} is stopping it: {}", self.executor, status.error_msg),
+                            if status.error_msg.is_empty() {
+                                format!("by {} itself, until the robot stands still", self.executor)
+                            } else {
+                                format!("by {} itself: {}", self.executor, status.error_msg)
+                            },
                             Value::Null,
                         ),
                     ]

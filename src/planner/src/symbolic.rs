@@ -40,6 +40,10 @@ pub const MAX_FAILURES: u32 = 3;
 /// How often one step may succeed within a goal without the goal coming nearer.
 const MAX_SUCCESSES: usize = 4;
 
+/// Largest distance \[m\] of a look that is not repeated from nearer: detectors seldom miss a thing of the
+/// size of a cup from there.
+const CLOSE_LOOK: f64 = 2.0;
+
 /// How often looking at a known object may fail before it counts as not being there.
 const LOST_AFTER: u32 = 2;
 
@@ -216,18 +220,16 @@ fn arguments_of(step: &StepReport) -> Map<String, Value> {
     }
 }
 
-/// Why a step failed, in its own words.
+/// Why a step failed, in its own words: what was judged, and what the executor says of its control.
 fn why(step: &StepReport) -> String {
-    let text = if step.verdict_reason.is_empty() {
-        &step.error_msg
-    } else {
-        &step.verdict_reason
-    };
-    if text.is_empty() {
-        ErrorCode::from_code(step.error_code)
-            .map_or_else(|| step.error_code.to_string(), |c| c.name().to_string())
-    } else {
-        text.clone()
+    let (verdict, error) = (step.verdict_reason.as_str(), step.error_msg.as_str());
+    match (verdict.is_empty(), error.is_empty()) {
+        (true, true) => ErrorCode::from_code(step.error_code)
+            .map_or_else(|| step.error_code.to_string(), |c| c.name().to_string()),
+        (false, true) => verdict.into(),
+        (true, false) => error.into(),
+        (false, false) if error.contains(verdict) => error.into(),
+        (false, false) => format!("{verdict}; {error}"),
     }
 }
 
@@ -723,6 +725,7 @@ impl<'a> Work<'a> {
         if let Some(step) = last.filter(|_| !self.experience.banned.is_empty()) {
             let name = self.step_name(&step.skill, &arguments_of(step));
             if step.command_state == CommandState::Succeeded {
+                let now = self.hindrance(condition).unwrap_or(now);
                 let count = self
                     .steps()
                     .iter()
@@ -761,6 +764,41 @@ impl<'a> Work<'a> {
             self.messages
                 .say("no_plan", &[("goal", said), ("why", &now)]),
         )
+    }
+
+    /// What keeps a skill that would bring about a part of the condition from being run.
+    fn hindrance(&self, condition: &Condition) -> Option<String> {
+        let (scene, now) = (self.context.snapshot, self.context.now);
+        for predicate in condition.predicates() {
+            if evaluate_predicate(predicate, scene, now).holds() {
+                continue;
+            }
+            // The skills that ship name their arguments as the predicates do.
+            let Value::Object(named) = predicate.to_value() else {
+                continue;
+            };
+            let Some(Value::Object(arguments)) = named.values().next() else {
+                continue;
+            };
+            for skill in self.context.skills {
+                if !self.skills.adds(&skill.name, arguments, predicate) {
+                    continue;
+                }
+                let Ok(needs) = skill.preconditions.bind(arguments) else {
+                    continue;
+                };
+                let belief = evaluate(&needs, scene, now);
+                if !belief.holds() {
+                    let step = self.step_name(&skill.name, arguments);
+                    let why = belief.explanation;
+                    return Some(
+                        self.messages
+                            .say("needs", &[("step", &step), ("why", &why)]),
+                    );
+                }
+            }
+        }
+        None
     }
 
     fn attempts_exhausted(&self, said: &str) -> Step<()> {
@@ -1151,7 +1189,12 @@ impl<'a> Work<'a> {
             for place in &places {
                 if self.brought_about(&sight(place), std::slice::from_ref(last)) {
                     search.looked.insert(place.clone());
-                    if evaluate_predicate(&near(place), scene, now).holds() {
+                    let close = Predicate::Near(Near {
+                        target: place.clone(),
+                        subject: ROBOT.into(),
+                        max_distance: Some(CLOSE_LOOK),
+                    });
+                    if evaluate_predicate(&close, scene, now).holds() {
                         search.looked_near.insert(place.clone());
                     }
                 }
@@ -1224,6 +1267,30 @@ impl<'a> Work<'a> {
                 .collect();
             self.messages.list(&names)
         };
+        // Nothing could be looked at: that is no statement about where the thing is.
+        if search.looked.is_empty() {
+            let last = self
+                .context
+                .history
+                .get(search.from_step..)
+                .unwrap_or(&[])
+                .iter()
+                .rev()
+                .find(|s| s.command_state != CommandState::Succeeded)
+                .map(why);
+            if let Some(last) = last {
+                let message = self.messages.say(
+                    "search_failed",
+                    &[
+                        ("name", &named),
+                        ("failed", &names(&search.failed)),
+                        ("why", &last),
+                    ],
+                );
+                self.memory.searches.insert(thing.into(), search);
+                return self.fail(ErrorCode::AttemptsExhausted, message);
+            }
+        }
         let mut message = if search.looked.is_empty() && search.failed.is_empty() {
             let place = self
                 .memory

@@ -100,11 +100,13 @@ impl LookAt {
     }
 
     /// Where to look, in the map, the last one first. `to_base` brings a point into base_link.
-    fn points(&self, to_base: impl Fn(Vec3) -> Vec3) -> Vec<Vec3> {
+    fn points(&self, eye: f64, to_base: impl Fn(Vec3) -> Vec3) -> Vec<Vec3> {
         let mut middle = self.target.pose.position;
-        // What stands on furniture is on its top; a room is looked at at the height of a table.
+        let top = middle.z + 0.5 * self.target.size.z;
+        // What stands on furniture is on its top, if the camera sees that; a room is looked at at the height
+        // of a table.
         match self.target.kind {
-            Kind::Surface => middle.z += 0.5 * self.target.size.z,
+            Kind::Surface if top < eye => middle.z = top,
             Kind::Room | Kind::Place => middle.z = 0.8,
             _ => {}
         }
@@ -153,7 +155,7 @@ impl SkillProgram for LookAt {
         };
         let mut ahead = match self.ahead.take() {
             Some(ahead) => ahead,
-            None => self.points(to_base),
+            None => self.points(base.position.z + context.body.neck.z, to_base),
         };
         while let Some(point) = ahead.pop() {
             let is_last = ahead.is_empty();

@@ -10,11 +10,18 @@ use crate::program::{no_transform, numbered, Context, Failure, SkillProgram, Ste
 use crate::stand_off;
 use crate::sub_goal::{Goal, SubGoalOutcome};
 
+/// Places that are given up without progress before the drive is: what holds the base on the way to two
+/// places will hold it on the way to the next.
+const MAX_STUCK: usize = 2;
+
 /// Drives to the best place to stand; the next one when the navigation server refuses a place.
 pub(crate) struct NavigateTo {
     target: TargetBinding,
     places: Option<Vec<Pose>>,
     tried: usize,
+    stuck: usize,
+    /// Why the best place was refused; the others are only next best.
+    first: Option<Failure>,
 }
 
 impl NavigateTo {
@@ -23,18 +30,27 @@ impl NavigateTo {
             target,
             places: None,
             tried: 0,
+            stuck: 0,
+            first: None,
         }
     }
 }
 
 impl SkillProgram for NavigateTo {
     fn next(&mut self, context: &Context<'_>, last: Option<&SubGoalOutcome>) -> Step {
-        let mut reason = None;
         if let Some(outcome) = last {
             match navigation_outcome(outcome) {
                 None => return Step::Completed,
                 Some((failure, NextMove::GiveUp)) => return Step::Failed(failure),
-                Some((failure, NextMove::TryAnother)) => reason = Some(failure),
+                Some((failure, NextMove::TryAnother)) => {
+                    if failure.code == ErrorCode::NoProgress {
+                        self.stuck += 1;
+                        if self.stuck >= MAX_STUCK {
+                            return Step::Failed(failure);
+                        }
+                    }
+                    self.first.get_or_insert(failure);
+                }
             }
         }
         if self.places.is_none() {
@@ -46,12 +62,17 @@ impl SkillProgram for NavigateTo {
         let places = self.places.as_deref().unwrap_or_default();
         let Some(pose) = places.get(self.tried).copied() else {
             let tried = places.len();
-            return Step::Failed(match reason {
+            let name = &self.target.r#ref;
+            return Step::Failed(match self.first.take() {
+                Some(failure) if tried == 1 => Failure::new(
+                    failure.code,
+                    format!("{name} can't be reached: {}", failure.message),
+                ),
                 Some(failure) => Failure::new(
                     failure.code,
                     format!(
-                        "none of {tried} places to stand at {} can be reached; the last one: {}",
-                        self.target.r#ref, failure.message
+                        "none of {tried} places to stand at {name} can be reached; the best one: {}",
+                        failure.message
                     ),
                 ),
                 None => Failure::new(
@@ -154,7 +175,7 @@ fn navigation_outcome(outcome: &SubGoalOutcome) -> Option<(Failure, NextMove)> {
             let what = match ours {
                 ErrorCode::GoalOccupied => "the place is occupied or outside the map",
                 ErrorCode::NoValidPath => "no path leads there",
-                ErrorCode::NoProgress => "the base does not get on",
+                ErrorCode::NoProgress => "the base does not get on: something is in its way, or the protection holds it (see protection_state)",
                 ErrorCode::TransformUnavailable => "a transform is missing",
                 _ => "navigation gave up",
             };
@@ -165,6 +186,54 @@ fn navigation_outcome(outcome: &SubGoalOutcome) -> Option<(Failure, NextMove)> {
                 ),
                 next,
             ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embodiment::Embodiment;
+    use eh_contract::geometry::Vec3;
+    use eh_contract::scene::Kind;
+    use eh_contract::Stamp;
+
+    #[test]
+    fn a_base_that_is_held_everywhere_is_not_sent_to_every_place() {
+        let body = Embodiment::default();
+        let mut pose = Pose::planar(3.0, 0.0, 0.0);
+        pose.position.z = 0.4;
+        let mut drive = NavigateTo::new(TargetBinding {
+            argument: "target".into(),
+            r#ref: "table_1".into(),
+            class_name: "table".into(),
+            kind: Kind::Surface,
+            version: 1,
+            frame_id: "map".into(),
+            pose,
+            size: Vec3::new(1.0, 1.0, 0.8),
+            last_seen: Stamp(1),
+            support: None,
+        });
+        let context = Context {
+            base_in_map: Some(Pose::default()),
+            scene: None,
+            body: &body,
+            held: None,
+        };
+        // 105 is Nav2's FAILED_TO_MAKE_PROGRESS.
+        let stuck = SubGoalOutcome::Aborted {
+            code: 105,
+            message: "no progress".into(),
+        };
+        assert!(matches!(drive.next(&context, None), Step::Goal { .. }));
+        assert!(matches!(
+            drive.next(&context, Some(&stuck)),
+            Step::Goal { .. }
+        ));
+        match drive.next(&context, Some(&stuck)) {
+            Step::Failed(failure) => assert_eq!(failure.code, ErrorCode::NoProgress),
+            other => panic!("{other:?}"),
         }
     }
 }
