@@ -18,6 +18,13 @@ pub(crate) const POSITION_TOLERANCE: f64 = 0.005;
 /// Share of full speed near objects.
 pub(crate) const SLOW: f64 = 0.5;
 
+/// From this height of the grasp above the shoulder on \[m\] the carrying configuration, which is folded,
+/// might be lower than the grasp: the object is then drawn back at the height of the lift instead.
+const HIGH_GRASP: f64 = 0.2;
+
+/// How far outside the base's circle the tool is when it was drawn back \[m\].
+const DRAWN_BACK: f64 = 0.12;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Begin,
@@ -29,6 +36,7 @@ enum Stage {
     Close,
     Lift,
     LiftFree,
+    DrawBack,
     Carry,
 }
 
@@ -121,6 +129,30 @@ impl Pick {
                     ),
                 ))
             }
+        }
+    }
+
+    /// The goal after the lift: to where the object is carried while the base drives.
+    fn carry(&mut self, context: &Context<'_>) -> Step {
+        let body = context.body;
+        match self.current() {
+            Some(grasp) if grasp.tool.position.z > body.shoulder.z + HIGH_GRASP => {
+                let mut pose = grasp.lifted;
+                let heading = grasp::bearing(body, pose.position);
+                let out = body.base_radius + DRAWN_BACK;
+                pose.position.x = out * heading.cos();
+                pose.position.y = out * heading.sin();
+                let goal = tool_goal(
+                    context,
+                    pose,
+                    [3.1, 0.6, 0.3],
+                    false,
+                    1.0,
+                    &self.object.r#ref.clone(),
+                );
+                self.go(Stage::DrawBack, "draw_back", goal)
+            }
+            Some(_) | None => self.go(Stage::Carry, "carry", named("carry")),
         }
     }
 
@@ -292,7 +324,7 @@ impl SkillProgram for Pick {
                 self.go(Stage::Lift, "lift", goal)
             }
             Stage::Lift => match (arm_failure(outcome), self.current()) {
-                (None, _) => self.go(Stage::Carry, "carry", named("carry")),
+                (None, _) => self.carry(context),
                 // A line that can't be followed to its end: any motion upwards will do.
                 (Some((_, NextMove::TryAnother)), Some(grasp)) => {
                     let goal = tool_goal(
@@ -307,8 +339,13 @@ impl SkillProgram for Pick {
                 }
                 (Some((failure, _)), _) => Step::Failed(failure),
             },
+            Stage::DrawBack => match arm_failure(outcome) {
+                None => Step::Completed,
+                Some((_, NextMove::TryAnother)) => self.go(Stage::Carry, "carry", named("carry")),
+                Some((failure, NextMove::GiveUp)) => Step::Failed(failure),
+            },
             Stage::LiftFree => match arm_failure(outcome) {
-                None => self.go(Stage::Carry, "carry", named("carry")),
+                None => self.carry(context),
                 Some((failure, _)) => Step::Failed(failure),
             },
             Stage::Carry => match arm_failure(outcome) {
@@ -328,7 +365,7 @@ impl SkillProgram for Pick {
             Stage::Approach => 4.0,
             Stage::Close => 5.0,
             Stage::Lift | Stage::LiftFree => 6.0,
-            Stage::Carry => 7.0,
+            Stage::DrawBack | Stage::Carry => 7.0,
         };
         Some(done / 8.0)
     }

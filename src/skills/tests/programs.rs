@@ -180,6 +180,45 @@ fn a_pick_opens_approaches_closes_lifts_and_carries() {
 }
 
 #[test]
+fn what_is_grasped_high_up_is_drawn_back_at_the_height_of_the_lift() {
+    let (mut bottle, _, base) = scene();
+    let body = Embodiment::default();
+    // A bottle of 0.22 m on a counter of 0.88 m: it is grasped above 0.95 m, 0.2 m above the shoulder.
+    bottle.pose.position.z = 0.99;
+    bottle.size = Vec3::new(0.07, 0.07, 0.22);
+    let pick = |works_back: bool| {
+        let mut pick = program("pick", json!({"object": "object_1"}), vec![bottle.clone()]);
+        let mut heights = Vec::new();
+        let (names, end) = run(&mut *pick, &context(&body, Some(base)), |name, g| {
+            if let Goal::MoveArm {
+                target: ArmTarget::Tool { pose, .. },
+                ..
+            } = g
+            {
+                heights.push(pose.position.z);
+            }
+            match name {
+                "sight" => seen_at(Vec3::new(0.5, 0.0, 0.99)),
+                // -1: MoveIt's PLANNING_FAILED.
+                "draw_back" if !works_back => aborted(-1),
+                _ => works(g),
+            }
+        });
+        assert_eq!(end, Ok(()));
+        (names.last().cloned().unwrap(), heights)
+    };
+    let (last, heights) = pick(true);
+    assert_eq!(last, "draw_back");
+    // As high as after the lift, and that is 0.12 m above the grasp.
+    let [.., approach, lift, back] = heights.as_slice() else {
+        panic!("{heights:?}")
+    };
+    assert!((lift - approach - 0.12).abs() < 1e-9 && (back - lift).abs() < 1e-9);
+    // Where the arm can't, it folds as usual, and the evaluator judges the lift.
+    assert_eq!(pick(false).0, "carry");
+}
+
+#[test]
 fn a_pick_goes_to_where_the_object_is_seen_and_not_to_where_the_map_has_it() {
     let (cup, _, base) = scene();
     let body = Embodiment::default();
