@@ -6,8 +6,8 @@ use std::time::Duration;
 use eh_contract::condition::{Arm, Clearance, GripperState, Stationary};
 use eh_contract::footprint::{distance_to_outline, inside_outline, Footprint};
 use eh_contract::geometry::angle_difference;
-use eh_contract::scene::{Kind, SceneObject};
 use eh_contract::perception::View;
+use eh_contract::scene::{Kind, SceneObject};
 use eh_contract::sight::covered_by_views;
 use eh_contract::Stamp;
 use serde_json::json;
@@ -337,9 +337,9 @@ pub fn covers(scope: &mut Scope<'_>, name: &str, target: &Target, max_age: f64) 
     } else {
         covered_by_views(&all, &node, nodes.iter())
     };
-    let best = share.zip(recent.last()).map(|(share, (frame, _))| {
-        (share, frame.stamp, frame.source.clone())
-    });
+    let best = share
+        .zip(recent.last())
+        .map(|(share, (frame, _))| (share, frame.stamp, frame.source.clone()));
     let Some((share, stamp, source)) = best else {
         let why = if views == 0 {
             "the frames do not say what the camera covers".to_string()

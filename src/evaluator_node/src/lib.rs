@@ -89,7 +89,7 @@ pub enum Error {
 /// Runs the node until the shutdown is asked for.
 ///
 /// # Errors
-/// [`Error`] when it can't start or the executor fails.
+/// [`enum@Error`] when it can't start or the executor fails.
 pub fn run(context: &Context, options: &Options, shutdown: &Shutdown) -> Result<(), Error> {
     let mut executor = context.create_basic_executor();
     let node = executor.create_node(options.node_name.as_str())?;

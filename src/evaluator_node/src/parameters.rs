@@ -54,7 +54,7 @@ impl Parameters {
     /// Declares all parameters, reads the map and checks everything.
     ///
     /// # Errors
-    /// [`Error`] that names the parameter or file, its value and the limits.
+    /// [`enum@Error`] that names the parameter or file, its value and the limits.
     pub fn declare(node: &Node) -> Result<Self, Error> {
         let seconds = |name: &str, default: Duration, most: f64, what: &str| {
             number(node, name, default.as_secs_f64(), 0.05..=most, "s", what)

@@ -50,7 +50,7 @@ impl Parameters {
     /// Declares all parameters and checks them.
     ///
     /// # Errors
-    /// [`Error`] that names the parameter, its value and the limits.
+    /// [`enum@Error`] that names the parameter, its value and the limits.
     pub fn declare(node: &Node) -> Result<Self, Error> {
         let metres =
             |name: &str, default, range, text: &str| number(node, name, default, range, "m", text);

@@ -54,7 +54,7 @@ impl Parameters {
     /// Declares all parameters, reads the files that they name and checks everything.
     ///
     /// # Errors
-    /// [`Error`] that names the parameter or file, its value and the limits.
+    /// [`enum@Error`] that names the parameter or file, its value and the limits.
     pub fn declare(node: &Node) -> Result<Self, Error> {
         let seconds = |name: &str, default: f64, most: f64, what: &str| {
             number(node, name, default, 0.01..=most, "s", what).map(Duration::from_secs_f64)

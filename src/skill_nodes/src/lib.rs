@@ -59,7 +59,7 @@ impl Options {
 /// measured, within the commands' own limits, before it returns.
 ///
 /// # Errors
-/// [`Error`] when it can't start or the ROS executor fails.
+/// [`enum@Error`] when it can't start or the ROS executor fails.
 pub fn run(context: &Context, options: &Options, shutdown: &Shutdown) -> Result<(), Error> {
     let mut spinner = context.create_basic_executor();
     let node = spinner.create_node(options.node_name.as_str())?;

@@ -99,7 +99,7 @@ impl Parameters {
     /// Declares and reads all of them.
     ///
     /// # Errors
-    /// [`Error`] that names the parameter, its value and the limit.
+    /// [`enum@Error`] that names the parameter, its value and the limit.
     pub fn declare(node: &Node, adapter: Adapter) -> Result<Self, Error> {
         let limits = StandstillLimits::default();
         let standstill = StandstillLimits {
