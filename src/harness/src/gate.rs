@@ -9,10 +9,10 @@ use eh_contract::command::{
     Beacon, Precondition, Proposal, SkillCommand, TargetBinding, SCHEMA_VERSION,
 };
 use eh_contract::condition::{
-    BoundEffects, Condition, ConditionError, Effects, Predicate, Template,
+    BoundEffects, Condition, ConditionError, Effects, Predicate, Template, ROBOT,
 };
 use eh_contract::geometry::{GeometryError, MAX_COORDINATE};
-use eh_contract::scene::{Kind, SceneSnapshot};
+use eh_contract::scene::{Kind, RelationKind, SceneSnapshot};
 use eh_contract::skill::SkillDescriptor;
 use eh_contract::state::CommandState;
 use eh_contract::verdict::Truth;
@@ -381,7 +381,7 @@ pub fn check(proposal: &Proposal, context: &GateContext<'_>) -> Result<Admitted,
         robot_id: context.robot_id.into(),
         skill: descriptor.name.clone(),
         skill_version: descriptor.version.clone(),
-        preconditions: preconditions(&targets, &precondition, context.limits),
+        preconditions: preconditions(&targets, &precondition, context.scene, context.limits),
         arguments,
         targets,
         world_version: context.scene.version,
@@ -541,6 +541,7 @@ fn bind_effects(
 fn preconditions(
     targets: &[TargetBinding],
     own: &Condition,
+    scene: &SceneSnapshot,
     limits: &GateLimits,
 ) -> Vec<Precondition> {
     let mut out: Vec<Precondition> = targets
@@ -551,7 +552,12 @@ fn preconditions(
             version: t.version,
             same_version: false,
             max_age: Duration::ZERO,
-            max_displacement: limits.max_displacement,
+            // What the robot holds moves with it.
+            max_displacement: if scene.has(ROBOT, RelationKind::Holds, &t.r#ref) {
+                0.0
+            } else {
+                limits.max_displacement
+            },
             predicates: Value::Null,
         })
         .collect();

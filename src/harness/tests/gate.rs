@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{apartment, goal, list, propose, secs, settings, World};
+use common::{apartment, edge, goal, list, propose, secs, settings, World};
 use eh_contract::command::Proposal;
 use eh_contract::geometry::Pose;
-use eh_contract::scene::SceneSnapshot;
+use eh_contract::scene::{RelationKind, SceneSnapshot};
 use eh_contract::ErrorCode;
 use eh_harness::gate::{check, Admitted, GateContext, GateError};
 use eh_harness::grounding::{start_place, with_start, START};
@@ -171,7 +171,7 @@ fn preconditions_have_to_be_known_to_hold() {
     bench.object("robot").pose = Pose::planar(0.0, 0.0, 0.0);
     let error = bench.check("pick", json!({"object": "cup_1"})).unwrap_err();
     assert!(matches!(error, GateError::PreconditionNotMet { .. }));
-    assert!(error.to_string().contains("0.75"), "{error}");
+    assert!(error.to_string().contains("0.8"), "{error}");
     // Not known is not met.
     let mut bench = Bench::new();
     bench.object("cup_1").last_seen = eh_contract::Stamp::NEVER;
@@ -182,6 +182,26 @@ fn preconditions_have_to_be_known_to_hold() {
         .state
         .insert("gripper".into(), "holding".into());
     assert!(bench.check("pick", json!({"object": "cup_1"})).is_err());
+}
+
+#[test]
+fn what_is_held_may_have_moved_with_the_robot() {
+    let displacement = |held: bool| {
+        let mut bench = Bench::new();
+        if held {
+            bench
+                .scene
+                .relations
+                .push(edge("robot", RelationKind::Holds, "cup_1"));
+        }
+        let admitted = bench
+            .check("navigate_to", json!({"target": "cup_1"}))
+            .unwrap();
+        admitted.issue.command.preconditions[0].max_displacement
+    };
+    assert_eq!(displacement(false), 0.05);
+    // No limit.
+    assert_eq!(displacement(true), 0.0);
 }
 
 #[test]
