@@ -473,19 +473,24 @@ impl Lexicon {
         }
     }
 
-    /// Adds the name of a movable thing that neither the tables nor the scene know.
-    pub fn add_object(&mut self, name: &str) {
+    /// Adds the name of a movable thing that neither the tables nor the scene know; it also covers what the
+    /// known noun `head` names.
+    pub fn add_object(&mut self, name: &str, head: Option<&str>) {
         let key = normalise(name);
         if self.nouns.contains_key(&key) {
             return;
         }
+        let wider = head
+            .and_then(|h| self.nouns.get(h))
+            .map(|n| n.names.union(&n.wider).cloned().collect())
+            .unwrap_or_default();
         self.add(&key, Reading::Noun);
         self.nouns.insert(
             key.clone(),
             NounMeaning {
                 canonical: key.clone(),
                 names: [key].into(),
-                wider: BTreeSet::new(),
+                wider,
                 kinds: [Kind::Object.name().to_string()].into(),
             },
         );

@@ -38,6 +38,21 @@ pub fn admit(
             Expected::Named => words == 1,
             Expected::Described => (1..=MAX_WORDS).contains(&words),
         };
+        // "toothbrush mug": known names of things side by side are one name, whose last word says what it
+        // is at least.
+        let known = rest
+            .iter()
+            .take_while(|t| is_object_noun(t, lexicon))
+            .count();
+        if let (true, Some(head)) = (
+            (2..=MAX_WORDS).contains(&known) && !matches!(expected, Expected::Nothing),
+            known.checked_sub(1).and_then(|i| rest.get(i)),
+        ) {
+            let (name, after) = rest.split_at(known);
+            out.push(joined(name, lexicon, Some(&head.key)));
+            rest = after;
+            continue;
+        }
         if !fits {
             out.push(token.clone());
             rest = tail;
@@ -50,26 +65,23 @@ pub fn admit(
             .take_while(|t| is_object_noun(t, lexicon))
             .count();
         let (name, after) = rest.split_at((words + nouns).min(rest.len()));
-        let key = name
-            .iter()
-            .map(|t| t.key.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
-        let text = name
-            .iter()
-            .map(|t| t.text.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
-        lexicon.add_object(&key);
-        out.push(Token {
-            text,
-            key,
-            readings: vec![Reading::Noun],
-            separator: false,
-        });
+        out.push(joined(name, lexicon, None));
         rest = after;
     }
     out
+}
+
+/// Several tokens as one noun; `head` is a known noun that it also is.
+fn joined(name: &[Token], lexicon: &mut Lexicon, head: Option<&str>) -> Token {
+    let words = |of: fn(&Token) -> &str| name.iter().map(of).collect::<Vec<_>>().join(" ");
+    let key = words(|t| &t.key);
+    lexicon.add_object(&key, head);
+    Token {
+        text: words(|t| &t.text),
+        key,
+        readings: vec![Reading::Noun],
+        separator: false,
+    }
 }
 
 fn could_be_a_word(token: &Token) -> bool {
