@@ -1,9 +1,9 @@
 # Which bindings a package of interfaces gets besides those for Python. To be included after the last
 # find_package().
 #
-# Where Fast DDS is the only middleware and no C++ client library is installed, as in the private
-# environment of scripts/setup, those for C++ and the introspection type supports serve nobody. Without
-# them, and with the type supports compiled in batches, a package takes less than half the time to build.
+# Those for C++ serve nobody where no C++ client library is installed. Without them a package takes less
+# than half the time to build, but rmw_fastrtps_cpp asks for the introspection type supports when it
+# registers a type, and a Python or Rust subscription fails without them: leave this ON for whatever is run.
 
 option(EMBODIED_HARNESS_ALL_BINDINGS "Build the bindings for C++ and for every middleware" ON)
 
