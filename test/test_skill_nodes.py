@@ -81,7 +81,11 @@ class Robot:
         self.token = TOKEN
         self.stop_latched = False
         self.arm_speed = 0.0
+        # Between the fingers [m], and their force [N].
         self.gap = 0.05
+        self.effort = 0.0
+        # Where the tool is in base_link [m].
+        self.tool = (0.55, 0.0, 0.795)
         self.stood_at = None
         # What the camera sees: class and place in base_link [m].
         self.seen = []
@@ -117,7 +121,13 @@ class Robot:
         rotation = transform.transform.rotation
         rotation.x, rotation.y = (-c - s) / 2, (c - s) / 2
         rotation.z, rotation.w = (s - c) / 2, (c + s) / 2
-        self._tf.publish(self.types['tf'](transforms=[transform]))
+        tool = self.types['transform']()
+        tool.header.stamp = stamp
+        tool.header.frame_id = 'base_link'
+        tool.child_frame_id = 'gripper_tcp'
+        place = tool.transform.translation
+        place.x, place.y, place.z = self.tool
+        self._tf.publish(self.types['tf'](transforms=[transform, tool]))
 
         frame = self.types['detections'](source='test')
         frame.header.stamp = stamp
@@ -152,6 +162,7 @@ class Robot:
                 'gripper_joint', 'head_pan_joint', 'head_tilt_joint']
             joints.position = [0.0] * 5 + [self.gap, 0.0, 0.0]
             joints.velocity = [self.arm_speed] * 5 + [0.0] * 3
+            joints.effort = [0.0] * 5 + [self.effort, 0.0, 0.0]
             self._joints.publish(joints)
             if count % 10 == 0:
                 self._tell_lease()
@@ -176,6 +187,8 @@ class Robot:
         self.token = TOKEN
         self.stop_latched = False
         self.arm_speed = 0.0
+        self.gap = 0.05
+        self.effort = 0.0
         self.seen = [('cup', CUP)]
         self._tell_lease()
         self.runs.clear()
@@ -847,6 +860,39 @@ def test_a_pick_sends_its_sub_goals_in_order(manipulation, arm, robot):
     # It was not told to move the base by itself.
     assert not robot.declared
     assert sorted(answer.result.status.resources) == ['arm', 'base', 'gripper', 'head']
+
+
+def test_a_pick_never_opens_fingers_that_hold_something(manipulation, arm, robot):
+    # Something that nobody here has grasped.
+    robot.gap, robot.effort = 0.06, 20.0
+
+    def refusal():
+        answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+        manipulation.settle(answer.result.status.command_id)
+        return answer if answer.status == ABORTED else None
+    # The fingers' state is a message that has to arrive first.
+    answer = wait_until(refusal, 10, 'the fingers to be felt')
+    assert answer.result.error_code == errors().STALE_PRECONDITION, answer.result.error_msg
+    for word in ('0.060 m', '20.0 N', 'place', 'open_gripper'):
+        assert word in answer.result.error_msg
+
+    # What was grasped for a pick that did not end well is lifted, from where the tool is.
+    robot.calm()
+    wait_until(lambda: refusal() is None, 10, 'the fingers to be felt loose')
+    robot.gap, robot.effort = 0.07, 20.0
+    arm.gripper.requests.clear()
+    arm.move.requests.clear()
+
+    def lifted():
+        goal = manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
+        answer = manipulation.run(goal)
+        assert answer.status == SUCCEEDED, answer.result.error_msg
+        names = [c.sub_goal for c in manipulation.query(goal.command.command_id).foreign_calls]
+        manipulation.settle(goal.command.command_id)
+        return names == ['lift', 'carry']
+    wait_until(lifted, 10, 'the fingers to be felt')
+    lift = arm.move.requests[-2]
+    assert place_of(lift) == pytest.approx((0.55, 0.0, 0.795 + 0.12))
 
 
 def place_of(request):

@@ -315,6 +315,30 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
             &d.gripper_joint,
             "Joint whose position is the gap between the fingers.",
         )?,
+        gripper_closed_width: metres(
+            "gripper_closed_width",
+            d.gripper_closed_width,
+            "Fingers nearer than this are closed on nothing.",
+        )?,
+        gripper_open_width: metres(
+            "gripper_open_width",
+            d.gripper_open_width,
+            "Fingers further apart than this are open.",
+        )?,
+        gripper_effort_reported: flag(
+            node,
+            &name("gripper_effort_reported"),
+            d.gripper_effort_reported,
+            "Whether joint states carry the fingers' force.",
+        )?,
+        gripper_contact_effort: number(
+            node,
+            &name("gripper_contact_effort"),
+            d.gripper_contact_effort,
+            0.0..=1000.0,
+            "N",
+            "Least force of a grip.",
+        )?,
         head_joints: [
             word(
                 "head_pan_joint",

@@ -183,8 +183,15 @@ impl Executor {
         signal: &mut StopSignal,
     ) -> RunEnd {
         let mut last: Option<SubGoalOutcome> = None;
+        let mut remembered = HeldChange::Keep;
         loop {
             let step = self.ask_program(program, last.as_ref());
+            // Before the fingers move: after a crash it has to be known what may be between them.
+            let change = program.held_change();
+            if change != remembered {
+                self.remember_grasp(change.clone()).await;
+                remembered = change;
+            }
             if let Some(progress) = program.progress() {
                 self.set_progress(id, progress);
             }
@@ -216,6 +223,8 @@ impl Executor {
                 scene: scene.as_ref(),
                 body: &self.parameters.body,
                 held: held.as_ref(),
+                gripper: self.surroundings.gripper(),
+                tool_in_base: self.surroundings.tool_in_base(),
             },
             last,
         )

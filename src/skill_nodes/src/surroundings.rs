@@ -14,6 +14,7 @@ use eh_ros_edge::convert::command::budget;
 use eh_ros_edge::convert::scene::{detection_frame, scene_object};
 use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::{qos, NodeClock, TfListener};
+use eh_skills::fingers::GripperReading;
 use eh_skills::standstill::StandstillMeter;
 use parking_lot::Mutex;
 use rclrs::{IntoPrimitiveOptions, Node, RclrsError};
@@ -53,6 +54,8 @@ struct Inner {
     lease: Lease,
     stop_latched: Option<String>,
     meter: StandstillMeter,
+    /// When it came, on the budget clock.
+    gripper: Option<(Duration, GripperReading)>,
     scene: Option<SceneSnapshot>,
     /// By executor: resource and who holds it.
     others: BTreeMap<String, Vec<(String, String)>>,
@@ -67,7 +70,11 @@ pub(crate) struct Surroundings {
     tf: TfListener,
     map_frame: String,
     base_frame: String,
+    tool_link: String,
+    gripper_joint: String,
     max_transform_age: Duration,
+    /// A reading of the fingers that is older than this says nothing about now.
+    max_reading_age: Duration,
 }
 
 impl Surroundings {
@@ -87,6 +94,7 @@ impl Surroundings {
                 },
                 stop_latched: None,
                 meter: StandstillMeter::new(parameters.standstill, &parameters.body.gripper_joint),
+                gripper: None,
                 scene: None,
                 others: BTreeMap::new(),
                 frames: VecDeque::new(),
@@ -94,7 +102,10 @@ impl Surroundings {
             tf: TfListener::new(node)?,
             map_frame: parameters.body.map_frame.clone(),
             base_frame: parameters.body.base_frame.clone(),
+            tool_link: parameters.body.tool_link.clone(),
+            gripper_joint: parameters.body.gripper_joint.clone(),
             max_transform_age: parameters.max_transform_age,
+            max_reading_age: parameters.standstill.max_gap,
         });
         let own_name = node.fully_qualified_name();
         let mut handles = Handles::new();
@@ -177,6 +188,13 @@ impl Surroundings {
             if let Some(position) = message.position.get(i) {
                 let velocity = message.velocity.get(i).copied();
                 inner.meter.joint(now, name, *position, velocity);
+                if *name == self.gripper_joint {
+                    let reading = GripperReading {
+                        width: *position,
+                        effort: message.effort.get(i).copied(),
+                    };
+                    inner.gripper = Some((now, reading));
+                }
             }
         }
     }
@@ -258,6 +276,30 @@ impl Surroundings {
             )
             .ok()
             .map(|found| found.transform.into())
+    }
+
+    /// The tool link in base_link.
+    pub(crate) fn tool_in_base(&self) -> Option<Pose> {
+        self.tf
+            .buffer
+            .lookup_latest(
+                &self.base_frame,
+                &self.tool_link,
+                self.clock.ros_ns(),
+                self.max_transform_age,
+            )
+            .ok()
+            .map(|found| found.transform.into())
+    }
+
+    /// The fingers as they are now.
+    pub(crate) fn gripper(&self) -> Option<GripperReading> {
+        let now = self.now();
+        let inner = self.inner.lock();
+        inner
+            .gripper
+            .filter(|(at, _)| now.saturating_sub(*at) <= self.max_reading_age)
+            .map(|(_, reading)| reading)
     }
 
     fn frame(&self, message: ObjectObservationArray) {

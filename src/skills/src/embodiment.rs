@@ -47,6 +47,14 @@ pub struct Embodiment {
     pub configurations: BTreeMap<String, Configuration>,
     /// Joint whose position is the gap between the fingers \[m\].
     pub gripper_joint: String,
+    /// Fingers nearer than this are closed on nothing \[m\].
+    pub gripper_closed_width: f64,
+    /// Fingers further apart than this are open \[m\].
+    pub gripper_open_width: f64,
+    /// Whether joint states carry the fingers' force.
+    pub gripper_effort_reported: bool,
+    /// Least force of a grip \[N\]; below it the fingers only touch.
+    pub gripper_contact_effort: f64,
     /// The head's pan joint (positive to the left) and tilt joint (positive down).
     pub head_joints: [String; 2],
     /// Least and largest pan \[rad\].
@@ -92,6 +100,10 @@ impl Default for Embodiment {
             ]
             .into(),
             gripper_joint: "gripper_joint".into(),
+            gripper_closed_width: 0.004,
+            gripper_open_width: 0.09,
+            gripper_effort_reported: true,
+            gripper_contact_effort: 1.0,
             head_joints: ["head_pan_joint".into(), "head_tilt_joint".into()],
             head_pan_limits: [-2.6, 2.6],
             head_tilt_limits: [-0.8, 1.2],
@@ -134,6 +146,24 @@ impl Embodiment {
         number("finger_length", self.finger_length, 0.0, 1.0)?;
         number("gripper_max_width", self.gripper_max_width, 0.001, 1.0)?;
         number("grasp_effort", self.grasp_effort, 0.0, 1000.0)?;
+        number(
+            "gripper_closed_width",
+            self.gripper_closed_width,
+            0.0,
+            self.gripper_max_width,
+        )?;
+        number(
+            "gripper_open_width",
+            self.gripper_open_width,
+            self.gripper_closed_width,
+            1.0,
+        )?;
+        number(
+            "gripper_contact_effort",
+            self.gripper_contact_effort,
+            0.0,
+            1000.0,
+        )?;
         number("head_turn_time", self.head_turn_time, 0.05, 60.0)?;
         for (name, v) in [
             ("shoulder", self.shoulder),

@@ -139,9 +139,7 @@ mod tests {
         let base = Pose::planar(0.05, 0.0, 0.0);
         let bare = Context {
             base_in_map: Some(base),
-            scene: None,
-            body: &body,
-            held: None,
+            ..Context::of(&body)
         };
         let size = Vec3::new(0.08, 0.08, 0.1);
         let first = candidates(&table(), "cup_1", size, &base, &bare)[0];
@@ -178,9 +176,7 @@ mod tests {
         let base = Pose::planar(-3.0, 0.0, 0.0);
         let context = Context {
             base_in_map: Some(base),
-            scene: None,
-            body: &body,
-            held: None,
+            ..Context::of(&body)
         };
         assert!(candidates(&table(), "", Vec3::new(0.05, 0.05, 0.1), &base, &context).is_empty());
     }

@@ -63,6 +63,22 @@ pub struct Grasp {
     pub above_bottom: f64,
 }
 
+impl Grasp {
+    /// A grasp that was made before, with the tool where it is now.
+    pub(crate) fn from_here(held: &HeldGrasp, tool: Pose) -> Self {
+        let mut lifted = tool;
+        lifted.position.z += LIFT;
+        Grasp {
+            approach: held.approach,
+            tool,
+            before: tool,
+            lifted,
+            orientation_tolerance: [0.2, 0.1, 0.1],
+            above_bottom: held.above_bottom,
+        }
+    }
+}
+
 /// How the object in the gripper was grasped, so that it can be set down the same way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeldGrasp {

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`catalog`] | the descriptors, embedded from `descriptors/*.json` |
 //! | [`embodiment`] | the body: arm, gripper, head, base |
+//! | [`fingers`] | what the gripper holds, as far as can be told |
 //! | [`program`] | what a program is, and the program of each skill |
 //! | [`sub_goal`] | what can be asked of navigation, arm, gripper and head, and how it can end |
 //! | [`stand_off`] | where the base stands to reach or see something |
@@ -20,6 +21,7 @@
 
 pub mod catalog;
 pub mod embodiment;
+pub mod fingers;
 pub mod free_spot;
 pub mod grasp;
 mod gripper;

@@ -45,8 +45,10 @@ pub(crate) fn turn_to(name: &str, at: Vec3, body: &Embodiment) -> Result<Goal, F
     let beyond = |v: f64, [low, high]: [f64; 2]| (low - v).max(v - high).max(0.0);
     let off = beyond(pan, body.head_pan_limits).max(beyond(tilt, body.head_tilt_limits));
     if off > EDGE {
+        // Out of reach, since that is what a planner answers by driving up, which turns the base as well;
+        // a head that failed would only be asked again.
         return Err(Failure::new(
-            ErrorCode::HeadFailed,
+            ErrorCode::OutOfReach,
             format!(
                 "{name} needs pan {pan:.2} rad and tilt {tilt:.2} rad, the head turns from {:.2} to {:.2} and from {:.2} to {:.2}; face it with navigate_to first",
                 body.head_pan_limits[0], body.head_pan_limits[1],
@@ -201,9 +203,7 @@ mod tests {
         let mut look = LookAt::new(target);
         let context = Context {
             base_in_map: Some(eh_contract::geometry::Pose::planar(0.0, 0.0, 0.0)),
-            scene: None,
-            body: &body,
-            held: None,
+            ..Context::of(&body)
         };
         let mut out = Vec::new();
         let mut last = None;

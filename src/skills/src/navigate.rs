@@ -217,9 +217,7 @@ mod tests {
         });
         let context = Context {
             base_in_map: Some(Pose::default()),
-            scene: None,
-            body: &body,
-            held: None,
+            ..Context::of(&body)
         };
         // 105 is Nav2's FAILED_TO_MAKE_PROGRESS.
         let stuck = SubGoalOutcome::Aborted {

@@ -4,6 +4,7 @@ use eh_contract::command::TargetBinding;
 use eh_contract::error_code::ErrorCode;
 use eh_contract::geometry::Pose;
 
+use crate::fingers::{self, Hand};
 use crate::grasp::{self, Grasp, HeldGrasp, NoGrasp};
 use crate::gripper;
 use crate::look;
@@ -48,6 +49,8 @@ pub(crate) struct Pick {
     /// Where the scene says that the object is, in base_link.
     expected: Pose,
     held: HeldChange,
+    /// It was in the gripper from the start, left there by a run that could not lift it.
+    resumed: bool,
 }
 
 impl Pick {
@@ -59,7 +62,94 @@ impl Pick {
             stage: Stage::Begin,
             expected: Pose::default(),
             held: HeldChange::Keep,
+            resumed: false,
         }
+    }
+
+    /// The first step: fingers that hold something are never opened here. What is to be picked is lifted,
+    /// anything else is a reason to refuse.
+    fn begin(&mut self, context: &Context<'_>) -> Step {
+        let name = &self.object.r#ref;
+        match fingers::hand(context.gripper, context.held, context.body) {
+            Hand::Empty => self.look(context),
+            Hand::Holds(held) if held.object == *name => {
+                let held = held.clone();
+                self.resume(&held, context)
+            }
+            Hand::Holds(held) => Step::Failed(occupied(name, &held.object, context)),
+            Hand::Stranger(_) => Step::Failed(occupied(
+                name,
+                "something that this executor did not grasp",
+                context,
+            )),
+            Hand::Unmeasured(held) => Step::Failed(Failure::new(
+                ErrorCode::GripperFailed,
+                format!(
+                    "{} was grasped last and no state of {} tells whether it is still held, so the fingers are not opened; check the gripper's driver",
+                    held.object, context.body.gripper_joint
+                ),
+            )),
+        }
+    }
+
+    /// The goal that looks at where the object should be.
+    fn look(&mut self, context: &Context<'_>) -> Step {
+        let Some(base) = context.base_in_map else {
+            return no_transform(context.body);
+        };
+        self.expected = in_base(&self.object.pose, &base);
+        match look::turn_to(&self.object.r#ref, self.expected.position, context.body) {
+            Ok(goal) => self.go(Stage::Look, "look", goal),
+            Err(failure) => Step::Failed(failure),
+        }
+    }
+
+    /// Goes on with a grasp that an earlier run made: the lift, from where the tool is.
+    fn resume(&mut self, held: &HeldGrasp, context: &Context<'_>) -> Step {
+        let Some(tool) = context.tool_in_base else {
+            return Step::Failed(Failure::new(
+                ErrorCode::TransformUnavailable,
+                format!(
+                    "{} is in the gripper, and the transform from {} to {} that is needed to lift it is missing or too old; check that robot_state_publisher runs",
+                    held.object, context.body.base_frame, context.body.tool_link
+                ),
+            ));
+        };
+        self.resumed = true;
+        self.held = HeldChange::Take(held.clone());
+        self.grasps = vec![Grasp::from_here(held, tool)];
+        self.lift(context)
+    }
+
+    /// Closes the fingers. From now on the object may be in them, whatever becomes of this run.
+    fn close(&mut self, context: &Context<'_>) -> Step {
+        let Some(grasp) = self.current() else {
+            return self.before(context, None);
+        };
+        self.held = HeldChange::Take(HeldGrasp {
+            object: self.object.r#ref.clone(),
+            approach: grasp.approach,
+            above_bottom: grasp.above_bottom,
+            size: grasp::known_size(self.object.size),
+        });
+        let goal = gripper::close_goal(context);
+        self.go(Stage::Close, "close", goal)
+    }
+
+    /// The straight lift of the grasp in turn.
+    fn lift(&mut self, context: &Context<'_>) -> Step {
+        let Some(grasp) = self.current() else {
+            return self.before(context, None);
+        };
+        let goal = tool_goal(
+            context,
+            grasp.lifted,
+            grasp.orientation_tolerance,
+            true,
+            SLOW,
+            &self.object.r#ref,
+        );
+        self.go(Stage::Lift, "lift", goal)
     }
 
     fn go(&mut self, stage: Stage, name: &str, goal: Goal) -> Step {
@@ -161,6 +251,20 @@ impl Pick {
     }
 }
 
+/// The refusal of a pick with something else between the fingers.
+fn occupied(wanted: &str, holds: &str, context: &Context<'_>) -> Failure {
+    let measured = context.gripper.map_or(String::new(), |r| {
+        let effort = r.effort.map_or(String::new(), |e| format!(", {e:.1} N"));
+        format!(" (fingers {:.3} m apart{effort})", r.width)
+    });
+    Failure::new(
+        ErrorCode::StalePrecondition,
+        format!(
+            "the gripper is not empty: it holds {holds}{measured}, which opening it for {wanted} would drop; set it down with place, or let it go with open_gripper"
+        ),
+    )
+}
+
 /// A goal for the tool in base_link, which does not move while the arm does.
 pub(crate) fn tool_goal(
     context: &Context<'_>,
@@ -232,16 +336,7 @@ pub(crate) fn in_base(pose: &Pose, base_in_map: &Pose) -> Pose {
 impl SkillProgram for Pick {
     fn next(&mut self, context: &Context<'_>, last: Option<&SubGoalOutcome>) -> Step {
         if let (Stage::Begin, _) | (_, None) = (self.stage, last) {
-            let Some(base) = context.base_in_map else {
-                return no_transform(context.body);
-            };
-            let expected = in_base(&self.object.pose, &base);
-            self.expected = expected;
-            let aim = look::turn_to(&self.object.r#ref, expected.position, context.body);
-            return match aim {
-                Ok(goal) => self.go(Stage::Look, "look", goal),
-                Err(failure) => Step::Failed(failure),
-            };
+            return self.begin(context);
         }
         let Some(outcome) = last else {
             // Answered above.
@@ -295,36 +390,18 @@ impl SkillProgram for Pick {
                     );
                     self.go(Stage::Approach, "approach", goal)
                 }
-                None => {
-                    let goal = gripper::close_goal(context);
-                    self.go(Stage::Close, "close", goal)
-                }
+                None => self.close(context),
             },
             Stage::Close => {
                 if let Err(failure) = gripper::check(outcome, false, context) {
                     return Step::Failed(failure);
                 }
-                let Some(grasp) = self.current() else {
-                    return self.before(context, None);
-                };
-                self.held = HeldChange::Take(HeldGrasp {
-                    object: self.object.r#ref.clone(),
-                    approach: grasp.approach,
-                    above_bottom: grasp.above_bottom,
-                    size: grasp::known_size(self.object.size),
-                });
-                let goal = tool_goal(
-                    context,
-                    grasp.lifted,
-                    grasp.orientation_tolerance,
-                    true,
-                    SLOW,
-                    &self.object.r#ref.clone(),
-                );
-                self.go(Stage::Lift, "lift", goal)
+                self.lift(context)
             }
             Stage::Lift => match (arm_failure(outcome), self.current()) {
                 (None, _) => self.carry(context),
+                // It may have been lifted before, as high as the arm gets.
+                (Some((_, NextMove::TryAnother)), _) if self.resumed => self.carry(context),
                 // A line that can't be followed to its end: any motion upwards will do.
                 (Some((_, NextMove::TryAnother)), Some(grasp)) => {
                     let goal = tool_goal(

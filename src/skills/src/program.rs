@@ -7,6 +7,7 @@ use eh_contract::scene::SceneSnapshot;
 use serde_json::{Map, Value};
 
 use crate::embodiment::Embodiment;
+use crate::fingers::GripperReading;
 use crate::grasp::HeldGrasp;
 use crate::gripper::GripperProgram;
 use crate::look::LookAt;
@@ -29,6 +30,24 @@ pub struct Context<'a> {
     pub body: &'a Embodiment,
     /// How the object in the gripper was grasped, if this executor grasped it.
     pub held: Option<&'a HeldGrasp>,
+    /// The fingers as they are now; `None` when the driver is silent.
+    pub gripper: Option<GripperReading>,
+    /// The tool link in base_link now, from tf; `None` when it is missing or too old.
+    pub tool_in_base: Option<Pose>,
+}
+
+impl<'a> Context<'a> {
+    /// A context in which nothing is known but the body.
+    pub const fn of(body: &'a Embodiment) -> Self {
+        Context {
+            base_in_map: None,
+            scene: None,
+            body,
+            held: None,
+            gripper: None,
+            tool_in_base: None,
+        }
+    }
 }
 
 /// Why control failed.

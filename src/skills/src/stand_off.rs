@@ -432,8 +432,7 @@ mod tests {
         Context {
             base_in_map: Some(Pose::planar(0.0, 0.0, 0.0)),
             scene,
-            body,
-            held: None,
+            ..Context::of(body)
         }
     }
 

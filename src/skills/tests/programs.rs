@@ -7,6 +7,8 @@ use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::perception::{Detection, DetectionFrame};
 use eh_contract::scene::Kind;
 use eh_contract::{ErrorCode, Stamp};
+use eh_skills::fingers::GripperReading;
+use eh_skills::grasp::{Approach, HeldGrasp};
 use eh_skills::program::{program_for, HeldChange};
 use eh_skills::sub_goal::{ArmTarget, GripperReport};
 use eh_skills::{Context, Embodiment, Failure, Goal, SkillProgram, Step, SubGoalOutcome};
@@ -83,9 +85,7 @@ fn program(skill: &str, arguments: Value, targets: Vec<TargetBinding>) -> Box<dy
 fn context(body: &Embodiment, base: Option<Pose>) -> Context<'_> {
     Context {
         base_in_map: base,
-        scene: None,
-        body,
-        held: None,
+        ..Context::of(body)
     }
 }
 
@@ -425,7 +425,8 @@ fn what_is_behind_the_head_is_told_to_be_faced_first() {
     );
     assert!(names.is_empty());
     let failure = end.unwrap_err();
-    assert_eq!(failure.code, ErrorCode::HeadFailed);
+    // The code that makes a planner drive up, which turns the base.
+    assert_eq!(failure.code, ErrorCode::OutOfReach);
     assert!(
         failure.message.contains("navigate_to"),
         "{}",
@@ -492,4 +493,110 @@ proptest! {
             prop_assert!(failure.code != ErrorCode::None && !failure.message.is_empty());
         }
     }
+}
+
+/// A grasp of the cup of [`scene`], made by an earlier run.
+fn held(object: &str) -> HeldGrasp {
+    HeldGrasp {
+        object: object.into(),
+        approach: Approach::Top,
+        above_bottom: 0.055,
+        size: Vec3::new(0.08, 0.08, 0.1),
+    }
+}
+
+#[test]
+fn a_pick_of_what_is_in_the_gripper_only_lifts_it() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let note = held("object_1");
+    let tool = Pose {
+        position: Vec3::new(0.5, 0.0, 0.795),
+        ..Pose::default()
+    };
+    let context = Context {
+        held: Some(&note),
+        gripper: Some(GripperReading {
+            width: 0.07,
+            effort: Some(20.0),
+        }),
+        tool_in_base: Some(tool),
+        ..context(&body, Some(base))
+    };
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    let mut lifted = 0.0;
+    let (names, end) = run(&mut *pick, &context, |name, g| {
+        if let (
+            "lift",
+            Goal::MoveArm {
+                target: ArmTarget::Tool { pose, .. },
+                straight: true,
+                ..
+            },
+        ) = (name, g)
+        {
+            lifted = pose.position.z;
+        }
+        works(g)
+    });
+    assert_eq!((names, end), (vec!["lift".into(), "carry".into()], Ok(())));
+    // 0.12 m above where the tool is.
+    assert!((lifted - 0.915).abs() < 1e-9);
+    assert_eq!(pick.held_change(), HeldChange::Take(note.clone()));
+    // As high as it gets already: it is carried all the same.
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    let (names, end) = run(&mut *pick, &context, |name, g| match name {
+        "lift" => aborted(-31),
+        _ => works(g),
+    });
+    assert_eq!((names.len(), end), (2, Ok(())));
+    // Not knowing where the tool is, it does nothing.
+    let lost = Context {
+        tool_in_base: None,
+        ..context
+    };
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
+    let (names, end) = run(&mut *pick, &lost, |_, g| works(g));
+    assert!(names.is_empty());
+    assert_eq!(end.unwrap_err().code, ErrorCode::TransformUnavailable);
+}
+
+#[test]
+fn a_pick_never_opens_fingers_that_hold_something_else() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let other = held("bowl_1");
+    let grip = Some(GripperReading {
+        width: 0.05,
+        effort: Some(20.0),
+    });
+    for (note, gripper, code, word) in [
+        (Some(&other), grip, ErrorCode::StalePrecondition, "bowl_1"),
+        (None, grip, ErrorCode::StalePrecondition, "0.050 m"),
+        (Some(&other), None, ErrorCode::GripperFailed, "bowl_1"),
+    ] {
+        let context = Context {
+            held: note,
+            gripper,
+            ..context(&body, Some(base))
+        };
+        let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+        let (names, end) = run(&mut *pick, &context, |_, g| works(g));
+        assert!(names.is_empty(), "{names:?}");
+        let failure = end.unwrap_err();
+        assert_eq!(failure.code, code);
+        assert!(failure.message.contains(word), "{}", failure.message);
+    }
+    // Fingers that closed on nothing: what is remembered slipped away, and it is grasped anew.
+    let context = Context {
+        held: Some(&other),
+        gripper: Some(GripperReading {
+            width: 0.0,
+            effort: Some(20.0),
+        }),
+        ..context(&body, Some(base))
+    };
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
+    let (names, end) = run(&mut *pick, &context, |_, g| works(g));
+    assert_eq!((names.len(), end), (8, Ok(())));
 }
