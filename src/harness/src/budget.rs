@@ -44,8 +44,17 @@ pub struct Budget {
     limits: BudgetLimits,
     started: Duration,
     steps: u32,
-    failures: BTreeMap<String, u32>,
+    failures: BTreeMap<String, Failures>,
     successes: BTreeMap<String, u32>,
+}
+
+/// Failures of one skill with the same arguments since it last succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// How many.
+    pub attempts: u32,
+    /// The last one was of a kind that another attempt cannot change.
+    pub hopeless: bool,
 }
 
 /// What follows from a failed step.
@@ -53,11 +62,8 @@ pub struct Budget {
 pub enum AfterFailure {
     /// Plan again, after this wait.
     Wait(Duration),
-    /// It failed this often, which is the limit.
-    Exhausted {
-        /// Attempts made.
-        attempts: u32,
-    },
+    /// The same step is not taken again.
+    Exhausted(Failures),
 }
 
 impl Budget {
@@ -96,6 +102,11 @@ impl Budget {
         Some(self.steps)
     }
 
+    /// Takes the newest step back: it was refused before anything began, for a reason that is waited for.
+    pub fn give_back_step(&mut self) {
+        self.steps = self.steps.saturating_sub(1);
+    }
+
     /// Steps begun.
     pub const fn steps(&self) -> u32 {
         self.steps
@@ -103,13 +114,22 @@ impl Budget {
 
     /// Counts a failure and says how long to wait: full jitter, so that the wait is uniform between zero
     /// and a bound that doubles (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>).
-    pub fn failed(&mut self, proposal: &Proposal, rng: &mut dyn RngCore) -> AfterFailure {
-        let count = self.failures.entry(key(proposal)).or_default();
-        *count = count.saturating_add(1);
-        if *count >= self.limits.attempts.max(1) {
-            return AfterFailure::Exhausted { attempts: *count };
+    ///
+    /// A `hopeless` failure, one that the skill's descriptor calls not recoverable, uses up all attempts.
+    pub fn failed(
+        &mut self,
+        proposal: &Proposal,
+        hopeless: bool,
+        rng: &mut dyn RngCore,
+    ) -> AfterFailure {
+        let limit = self.limits.attempts.max(1);
+        let failures = self.failures.entry(key(proposal)).or_default();
+        failures.attempts = failures.attempts.saturating_add(1);
+        failures.hopeless = hopeless;
+        if hopeless || failures.attempts >= limit {
+            return AfterFailure::Exhausted(*failures);
         }
-        let doublings = count.saturating_sub(1).min(16);
+        let doublings = failures.attempts.saturating_sub(1).min(16);
         let bound = self
             .limits
             .backoff_base
@@ -118,12 +138,13 @@ impl Budget {
         AfterFailure::Wait(bound.mul_f64(rng.random_range(0.0..=1.0)))
     }
 
-    /// Attempts of a step that failed as often as it may, and has not succeeded since.
-    pub fn exhausted(&self, proposal: &Proposal) -> Option<u32> {
+    /// Failures of a step that is not taken again: it failed as often as it may, or hopelessly, and has
+    /// not succeeded since.
+    pub fn exhausted(&self, proposal: &Proposal) -> Option<Failures> {
         self.failures
             .get(&key(proposal))
             .copied()
-            .filter(|count| *count >= self.limits.attempts.max(1))
+            .filter(|f| f.hopeless || f.attempts >= self.limits.attempts.max(1))
     }
 
     /// Counts a success; false when the same skill with the same arguments has succeeded too often for
@@ -170,16 +191,66 @@ mod tests {
     fn attempts_count_by_skill_and_arguments_and_a_success_clears_them() {
         let mut b = Budget::new(BudgetLimits::default(), Duration::ZERO);
         let rng = &mut rng();
-        assert!(matches!(b.failed(&pick("a"), rng), AfterFailure::Wait(_)));
-        assert!(matches!(b.failed(&pick("b"), rng), AfterFailure::Wait(_)));
-        assert!(matches!(b.failed(&pick("a"), rng), AfterFailure::Wait(_)));
+        assert!(matches!(
+            b.failed(&pick("a"), false, rng),
+            AfterFailure::Wait(_)
+        ));
+        assert!(matches!(
+            b.failed(&pick("b"), false, rng),
+            AfterFailure::Wait(_)
+        ));
+        assert!(matches!(
+            b.failed(&pick("a"), false, rng),
+            AfterFailure::Wait(_)
+        ));
         assert_eq!(
-            b.failed(&pick("a"), rng),
-            AfterFailure::Exhausted { attempts: 3 }
+            b.failed(&pick("a"), false, rng),
+            AfterFailure::Exhausted(Failures {
+                attempts: 3,
+                hopeless: false
+            })
         );
         assert!(b.succeeded(&pick("b")));
-        assert!(matches!(b.failed(&pick("b"), rng), AfterFailure::Wait(_)));
-        assert!(matches!(b.failed(&pick("b"), rng), AfterFailure::Wait(_)));
+        assert!(matches!(
+            b.failed(&pick("b"), false, rng),
+            AfterFailure::Wait(_)
+        ));
+        assert!(matches!(
+            b.failed(&pick("b"), false, rng),
+            AfterFailure::Wait(_)
+        ));
+    }
+
+    #[test]
+    fn a_hopeless_failure_uses_up_all_attempts_until_a_success() {
+        let mut b = Budget::new(BudgetLimits::default(), Duration::ZERO);
+        let rng = &mut rng();
+        let once = Failures {
+            attempts: 1,
+            hopeless: true,
+        };
+        assert_eq!(
+            b.failed(&pick("a"), true, rng),
+            AfterFailure::Exhausted(once)
+        );
+        assert_eq!(b.exhausted(&pick("a")), Some(once));
+        assert_eq!(b.exhausted(&pick("b")), None);
+        assert!(b.succeeded(&pick("a")));
+        assert_eq!(b.exhausted(&pick("a")), None);
+    }
+
+    #[test]
+    fn a_step_that_was_given_back_is_there_again() {
+        let limits = BudgetLimits {
+            steps: 1,
+            ..BudgetLimits::default()
+        };
+        let mut b = Budget::new(limits, Duration::ZERO);
+        // More than was taken cannot be given back.
+        b.give_back_step();
+        assert_eq!(b.next_step(), Some(1));
+        b.give_back_step();
+        assert_eq!((b.next_step(), b.next_step()), (Some(1), None));
     }
 
     #[test]
@@ -217,7 +288,7 @@ mod tests {
             let mut b = Budget::new(limits, Duration::ZERO);
             let mut rng = StdRng::seed_from_u64(seed);
             for n in 1..attempts {
-                let AfterFailure::Wait(wait) = b.failed(&pick("a"), &mut rng) else {
+                let AfterFailure::Wait(wait) = b.failed(&pick("a"), false, &mut rng) else {
                     return Err(TestCaseError::fail("exhausted too early"));
                 };
                 let bound = limits.backoff_base.as_secs_f64() * 2f64.powi(n as i32 - 1);

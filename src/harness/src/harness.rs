@@ -20,7 +20,7 @@ use rand::RngCore;
 use serde_json::{json, Value};
 
 use crate::admission::{compare, short_id, AdmissionError, Repeated};
-use crate::budget::AfterFailure;
+use crate::budget::{AfterFailure, Failures};
 use crate::effect::{
     Effect, GoalRequest, HumanRequest, HumanRequestKind, PlanRequest, TaskFeedback,
 };
@@ -37,6 +37,10 @@ const KEEP_ENDED: usize = 64;
 
 /// Time between two looks whether missing skills are back.
 const SKILLS_PERIOD: Duration = Duration::from_millis(500);
+
+/// Time between two sendings of a step to an executor that has not heard of the lease yet; protection
+/// repeats the lease more often than that.
+const LEASE_PERIOD: Duration = Duration::from_millis(500);
 
 /// What an earlier process left behind.
 #[derive(Clone, Debug, Default)]
@@ -875,7 +879,7 @@ impl Harness {
             return;
         };
         let dry_run = task.record.request.dry_run;
-        if let Some(attempts) = task.budget.exhausted(&proposal) {
+        if let Some(failures) = task.budget.exhausted(&proposal) {
             let arguments = Value::Object(proposal.arguments.clone());
             let last = task
                 .record
@@ -894,7 +898,7 @@ impl Harness {
             return self.exhausted(
                 &proposal,
                 ErrorCode::AttemptsExhausted,
-                attempts,
+                failures,
                 &last,
                 now,
                 out,
@@ -1074,7 +1078,12 @@ impl Harness {
             },
             out,
         );
-        self.after_failure(proposal, error.task_code(), &error.to_string(), turned, out);
+        let failure = Failure {
+            code: error.task_code(),
+            message: &error.to_string(),
+            hopeless: false,
+        };
+        self.after_failure(proposal, &failure, turned, out);
     }
 
     // ---- execute, judge ----
@@ -1248,6 +1257,26 @@ impl Harness {
         else {
             return;
         };
+        let refused_without_lease = state == CommandState::Rejected
+            && record.error_code == ErrorCode::ExecutorNoLease.code();
+        if refused_without_lease {
+            let held = self.surroundings.lease_token.is_some() && task.ending.is_none();
+            let since = *task.lease_unheard.get_or_insert(now.steady);
+            if held && now.steady.saturating_sub(since) < self.settings.waits.lease {
+                // An executor that was just started hears of the lease in a moment. Nothing began, so
+                // that this is neither a step nor an attempt.
+                let text = format!(
+                    "{} has not heard of the control lease yet: waits for it",
+                    record.executor
+                );
+                task.step = None;
+                task.budget.give_back_step();
+                let until = now.steady.saturating_add(LEASE_PERIOD);
+                return task.enter(Phase::Waiting { until }, text);
+            }
+        } else {
+            task.lease_unheard = None;
+        }
         let report = report(&step, record, now);
         let verdict = record.verdict.clone();
         let message = record.error_msg.clone();
@@ -1383,6 +1412,7 @@ impl Harness {
             record.error_msg.clone(),
             ErrorCode::from_code(record.error_code),
         );
+        let hopeless = self.is_hopeless(&record.command.skill, record.error_code, now);
         let Some(task) = self.task.as_mut() else {
             return;
         };
@@ -1421,31 +1451,51 @@ impl Harness {
             Some(ErrorCode::OldToken | ErrorCode::ExecutorNoLease) => {
                 // The token that was used is not the newest: get another before the next attempt.
                 self.surroundings.lease_token = None;
-                self.after_failure(&step.proposal, ErrorCode::NoLease, &message, turned, out);
+                let failure = Failure {
+                    code: ErrorCode::NoLease,
+                    message: &message,
+                    hopeless: false,
+                };
+                self.after_failure(&step.proposal, &failure, turned, out);
             }
-            _ => self.after_failure(
-                &step.proposal,
-                ErrorCode::AttemptsExhausted,
-                &message,
-                turned,
-                out,
-            ),
+            _ => {
+                let failure = Failure {
+                    code: ErrorCode::AttemptsExhausted,
+                    message: &message,
+                    hopeless,
+                };
+                self.after_failure(&step.proposal, &failure, turned, out);
+            }
         }
+    }
+
+    /// Whether the skill's descriptor says that another attempt cannot change this failure.
+    fn is_hopeless(&self, skill: &str, error_code: u16, now: Now) -> bool {
+        error_code != 0
+            && self
+                .surroundings
+                .offer(&self.settings.robot_id, skill, now.steady)
+                .is_some_and(|o| {
+                    o.descriptor
+                        .failure_modes
+                        .iter()
+                        .any(|m| m.error_code == error_code && !m.recoverable)
+                })
     }
 
     fn after_failure(
         &mut self,
         proposal: &Proposal,
-        code: ErrorCode,
-        message: &str,
+        failure: &Failure<'_>,
         turned: &mut Turned<'_>,
         out: &mut Vec<Effect>,
     ) {
         let now = turned.now;
+        let Failure { code, message, .. } = *failure;
         let Some(task) = self.task.as_mut() else {
             return;
         };
-        match task.budget.failed(proposal, turned.rng) {
+        match task.budget.failed(proposal, failure.hopeless, turned.rng) {
             AfterFailure::Wait(wait) => task.enter(
                 Phase::Waiting {
                     until: now.steady.saturating_add(wait),
@@ -1457,16 +1507,17 @@ impl Harness {
                 ),
             ),
             // The planner may know another way; the same step is not taken again.
-            AfterFailure::Exhausted { attempts } if code == ErrorCode::AttemptsExhausted => task
+            AfterFailure::Exhausted(failures) if code == ErrorCode::AttemptsExhausted => task
                 .enter(
                     Phase::Waiting { until: now.steady },
                     format!(
-                        "{} did not work in {attempts} attempts ({message}); looks for another way",
-                        proposal.skill
+                        "{} {} ({message}); looks for another way",
+                        proposal.skill,
+                        said(failures)
                     ),
                 ),
-            AfterFailure::Exhausted { attempts } => {
-                self.exhausted(proposal, code, attempts, message, now, out);
+            AfterFailure::Exhausted(failures) => {
+                self.exhausted(proposal, code, failures, message, now, out);
             }
         }
     }
@@ -1476,7 +1527,7 @@ impl Harness {
         &mut self,
         proposal: &Proposal,
         code: ErrorCode,
-        attempts: u32,
+        failures: Failures,
         message: &str,
         now: Now,
         out: &mut Vec<Effect>,
@@ -1488,9 +1539,10 @@ impl Harness {
             TaskOutcome::Rejected
         };
         let text = format!(
-            "{} {} did not work in {attempts} attempts, which is the limit; the last one: {message}",
+            "{} {} {}; the last one: {message}",
             proposal.skill,
-            Value::Object(proposal.arguments.clone())
+            Value::Object(proposal.arguments.clone()),
+            said(failures)
         );
         self.finish(outcome, code, text, now, out);
     }
@@ -1864,6 +1916,24 @@ impl Harness {
             config_version: self.settings.config_version.clone(),
             evidence: Vec::new(),
         })));
+    }
+}
+
+/// A failed step as the budget counts it.
+struct Failure<'a> {
+    /// Code of the task where it ends because of this.
+    code: ErrorCode,
+    message: &'a str,
+    /// Another attempt cannot change it.
+    hopeless: bool,
+}
+
+fn said(failures: Failures) -> String {
+    let attempts = failures.attempts;
+    if failures.hopeless {
+        "failed in a way that another attempt cannot change".into()
+    } else {
+        format!("did not work in {attempts} attempts, which is the limit")
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct Task {
     pub began: Duration,
     /// Since when a plan waits for skills.
     pub short_of_skills: Option<Duration>,
+    /// Since when an executor refuses for want of a lease that is held here.
+    pub lease_unheard: Option<Duration>,
 }
 
 impl Task {
@@ -114,6 +116,7 @@ impl Task {
             open_request: None,
             began: now.steady,
             short_of_skills: None,
+            lease_unheard: None,
         }
     }
 

@@ -551,3 +551,89 @@ fn an_executor_that_falls_silent_is_waited_for_and_then_named() {
     w.run_for(secs(3));
     assert!(!w.sent.is_empty());
 }
+
+#[test]
+fn an_executor_that_has_not_heard_of_the_lease_is_waited_for_and_nothing_is_counted() {
+    // Refused six times, more often than a step may fail (3) and, with the four steps of the task, more
+    // than the steps it has (5): all of it is only waiting.
+    let mut w = World::new(list(fetch()));
+    w.controls = vec![Control::Refused(ErrorCode::ExecutorNoLease.code()); 6].into();
+    let few = TaskGoal {
+        max_steps: 5,
+        ..goal("t1", "bring the cup")
+    };
+    w.submit(&few).unwrap();
+    let record = w.run(secs(60)).clone();
+    assert_eq!(
+        record.outcome,
+        TaskOutcome::Succeeded,
+        "{}",
+        record.error_msg
+    );
+    assert_eq!(record.steps.len(), 4, "{:?}", states(&record.steps));
+    assert_eq!(
+        record.steps.iter().map(|s| s.step).collect::<Vec<_>>(),
+        [1, 2, 3, 4]
+    );
+    assert_eq!(w.sent.len(), 10);
+    assert!(w.feedback.iter().any(|f| f.text.contains("has not heard")));
+
+    // It has an end: after the wait for the lease (10 s) refusals count, and three of them are the limit.
+    let mut w = World::new(list(fetch()));
+    w.controls = vec![Control::Refused(ErrorCode::ExecutorNoLease.code()); 100].into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    let record = w.run(secs(60)).clone();
+    assert_eq!(record.outcome, TaskOutcome::Failed);
+    assert_eq!(record.error_code, ErrorCode::NoLease.code());
+    assert_eq!(record.steps.len(), 3);
+    // A cancel is not held up by it.
+    let mut w = World::new(list(fetch()));
+    w.controls = vec![Control::Refused(ErrorCode::ExecutorNoLease.code()); 100].into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    w.run_for(secs(2));
+    w.give(Event::CancelTask {
+        task_id: "t1".into(),
+        reason: "asked".into(),
+    });
+    assert_eq!(w.finished.last().unwrap().outcome, TaskOutcome::Canceled);
+}
+
+#[test]
+fn a_failure_that_its_descriptor_calls_not_recoverable_is_not_tried_again() {
+    // The first way is hopeless, so that the planner's other way is taken at once.
+    let script: Script = Box::new(|request: &PlanRequest| {
+        let failed = request
+            .history
+            .iter()
+            .any(|s| s.command_state != S::Succeeded);
+        match (failed, request.history.len()) {
+            (false, _) => propose("navigate_to", json!({"target": "cup_1"})),
+            (true, 1) => propose("navigate_to", json!({"target": "kitchen"})),
+            _ => Turn::Done {
+                summary: "elsewhere".into(),
+            },
+        }
+    });
+    let mut w = World::new(script);
+    w.controls = [Control::Refused(ErrorCode::NoValidPath.code())].into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    let record = w.run(secs(30)).clone();
+    assert_eq!(
+        record.outcome,
+        TaskOutcome::Succeeded,
+        "{}",
+        record.error_msg
+    );
+    // A planner that insists ends the task: the step is not sent a second time.
+    let mut w = World::new(list(fetch()));
+    w.controls = [Control::Refused(ErrorCode::NoValidPath.code())].into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    let record = w.run(secs(30)).clone();
+    assert_eq!(record.error_code, ErrorCode::AttemptsExhausted.code());
+    assert!(
+        record.error_msg.contains("cannot change"),
+        "{}",
+        record.error_msg
+    );
+    assert_eq!(w.sent.len(), 1);
+}
