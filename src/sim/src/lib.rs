@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod allowed_collisions;
 pub mod arm;
 pub mod arm_error_code;
 pub mod arm_goal;
@@ -35,6 +36,7 @@ pub mod arm_planner;
 pub mod arm_surroundings;
 pub mod base;
 pub mod camera;
+pub mod collision_shape;
 pub mod error;
 pub mod fault;
 pub mod geometry;
@@ -49,6 +51,7 @@ pub mod nav_error_code;
 pub mod navigator;
 pub mod occupancy_grid;
 pub mod path_planner;
+pub mod planning_scene;
 pub mod random;
 pub mod robot;
 pub mod robot_frames;

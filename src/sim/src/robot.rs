@@ -17,6 +17,7 @@ use crate::head::{Head, HeadStatus};
 use crate::lidar::Lidar;
 use crate::localization::Localization;
 use crate::navigator::Navigator;
+use crate::planning_scene::PlanningScene;
 use crate::random::{SeededRandom, Stream};
 use crate::sim_event::SimEvent;
 use crate::world::World;
@@ -30,6 +31,7 @@ mod frames;
 mod gripper;
 mod head;
 mod navigation;
+mod planning;
 mod sensors;
 mod truth;
 
@@ -78,6 +80,7 @@ pub struct Robot {
     arm_record: GoalRecord<ArmStatus>,
     arm_task: Option<ArmTask>,
     arm_waiting: Option<(GoalId, ArmGoal)>,
+    scene: PlanningScene,
     gripper: Gripper,
     gripper_record: GoalRecord<GripperStatus>,
     gripper_goal: Option<GoalId>,
@@ -149,6 +152,7 @@ impl Robot {
             arm_record: GoalRecord::new(),
             arm_task: None,
             arm_waiting: None,
+            scene: PlanningScene::default(),
             gripper: Gripper::default(),
             gripper_record: GoalRecord::new(),
             gripper_goal: None,

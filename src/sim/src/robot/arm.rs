@@ -165,6 +165,7 @@ impl Robot {
             ArmTarget::Joints(q) => tips.push(base * forward(q).tcp),
         }
         let held_index = self.held.as_ref().map(|h| h.index);
+        let known = self.known_to_the_scene();
         let ignored: Vec<usize> = self
             .world
             .objects()
@@ -172,13 +173,16 @@ impl Robot {
             .enumerate()
             .filter(|(i, o)| {
                 Some(*i) == held_index
+                    || known.contains(i)
                     || tips.iter().any(|t| {
                         o.outline().distance_3d(&Point3::from(t.translation.vector)) < TARGET_RADIUS
                     })
             })
             .map(|(i, _)| i)
             .collect();
-        let held = self.held.as_ref().and_then(|h| {
+        // What is held is checked as what is attached, if it is known to be.
+        let unknown = self.held.as_ref().filter(|h| !known.contains(&h.index));
+        let held = unknown.and_then(|h| {
             let size = self.world.objects().get(h.index)?.spec.size;
             Some(HeldSphere {
                 center: Point3::from(h.in_tcp.translation.vector),
@@ -187,6 +191,7 @@ impl Robot {
             })
         });
         ArmSurroundings::new(&self.world, base, &ignored, held)
+            .with_scene(&self.scene, self.planning_in_base())
     }
 
     fn end_arm(&mut self, id: GoalId, status: ArmStatus) {
