@@ -22,6 +22,8 @@ mod navigation_server;
 mod node;
 mod pacer;
 mod parameters;
+mod planning_scene_messages;
+mod planning_scene_server;
 mod sensor_topics;
 mod simulation;
 mod simulation_thread;

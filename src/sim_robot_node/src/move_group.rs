@@ -9,7 +9,7 @@ use eh_sim::{ArmGoal, ArmStatus, GoalId, Robot};
 use ros_env::moveit_msgs::action::{
     MoveGroup, MoveGroup_Feedback, MoveGroup_Goal, MoveGroup_Result,
 };
-use ros_env::moveit_msgs::msg::{MoveItErrorCodes, RobotState, RobotTrajectory};
+use ros_env::moveit_msgs::msg::{MoveItErrorCodes, PlanningScene, RobotState, RobotTrajectory};
 use ros_env::trajectory_msgs::msg::JointTrajectoryPoint;
 
 use crate::action_server::{Begin, Progress, Served};
@@ -70,6 +70,13 @@ impl Served for MoveGroupServer {
                 return Begin::Ended(End::Aborted(result(code, text, 0.0)))
             }
         };
+        if says_something(&goal.planning_options.planning_scene_diff) {
+            return Begin::Ended(End::Aborted(result(
+                MoveItErrorCodes::FAILURE,
+                "a goal's own planning_scene_diff is not taken here; use apply_planning_scene first",
+                0.0,
+            )));
+        }
         if goal.planning_options.plan_only {
             return Begin::Ended(plan_only(robot, moment, &asked));
         }
@@ -148,6 +155,17 @@ impl Served for MoveGroupServer {
     }
 }
 
+/// Whether a scene that comes with a goal changes anything of the planning scene.
+fn says_something(scene: &PlanningScene) -> bool {
+    !scene.world.collision_objects.is_empty()
+        || !scene.robot_state.attached_collision_objects.is_empty()
+        || !scene.allowed_collision_matrix.entry_names.is_empty()
+        || !scene
+            .allowed_collision_matrix
+            .default_entry_names
+            .is_empty()
+}
+
 /// Plans without moving; the motion is in the result.
 fn plan_only(robot: &Robot, moment: Moment, asked: &ArmGoal) -> End<MoveGroup_Result> {
     let began = std::time::Instant::now();
@@ -164,7 +182,7 @@ fn plan_only(robot: &Robot, moment: Moment, asked: &ArmGoal) -> End<MoveGroup_Re
     }
 }
 
-fn current_state(robot: &Robot, moment: Moment) -> RobotState {
+pub(crate) fn current_state(robot: &Robot, moment: Moment) -> RobotState {
     let mut state = RobotState::default();
     state.joint_state.header.stamp = time_msg(moment.stamp_ns).unwrap_or_default();
     for joint in robot.joint_states() {

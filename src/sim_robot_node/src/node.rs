@@ -20,6 +20,7 @@ use crate::move_group::MoveGroupServer;
 use crate::navigation_server::NavigationServer;
 use crate::pacer::Pacer;
 use crate::parameters::Parameters;
+use crate::planning_scene_server::{self, PlanningSceneTopic};
 use crate::sensor_topics::SensorTopics;
 use crate::simulation::{Moment, Simulation, Stamps};
 use crate::simulation_thread::{SimulationHandle, SimulationThread};
@@ -102,6 +103,7 @@ fn simulation(
     };
     Ok(Simulation {
         topics: SensorTopics::new(node, parameters, &robot, moment)?,
+        planning_scene: PlanningSceneTopic::new(node, frames)?,
         navigation: Server::new(
             node,
             &parameters.navigate_action,
@@ -169,6 +171,11 @@ fn serve_all(
         &parameters.head_action,
         simulation,
         |s| (&mut s.robot, &mut s.head),
+    )?);
+    handles.extend(planning_scene_server::serve(
+        node,
+        &parameters.frames,
+        simulation,
     )?);
     if parameters.expose_ground_truth {
         log_warn!(

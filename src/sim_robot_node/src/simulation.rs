@@ -11,6 +11,7 @@ use crate::gripper_server::GripperServer;
 use crate::head_server::HeadServer;
 use crate::move_group::MoveGroupServer;
 use crate::navigation_server::NavigationServer;
+use crate::planning_scene_server::PlanningSceneTopic;
 use crate::sensor_topics::SensorTopics;
 
 /// How many events the ground truth tells.
@@ -46,6 +47,7 @@ pub(crate) struct Simulation {
     pub(crate) gripper: Server<GripperServer>,
     pub(crate) head: Server<HeadServer>,
     pub(crate) topics: SensorTopics,
+    pub(crate) planning_scene: PlanningSceneTopic,
     pub(crate) events: VecDeque<(Duration, SimEvent)>,
     pub(crate) stopped: bool,
 }
@@ -84,6 +86,7 @@ impl Simulation {
         self.arm.served_mut().last_step = began.elapsed();
         let moment = self.moment();
         self.topics.publish(&mut self.robot, moment);
+        self.planning_scene.publish(&self.robot, moment, &self.node);
         let robot = &mut self.robot;
         self.navigation.tick(robot, moment);
         self.arm.tick(robot, moment);
