@@ -8,7 +8,10 @@ use crate::geometry::{wrap_angle, Pose2};
 use crate::goal_record::{GoalId, GoalRecord};
 use crate::nav_error_code::NavErrorCode;
 use crate::occupancy_grid::OccupancyGrid;
-use crate::path_planner::{plan_path, PlanFailure, SAFETY_MARGIN};
+use crate::path_follower::{advance, length, pursue, remaining, turn_rate};
+use crate::path_planner::{plan_path, PlanFailure, COMFORT, SAFETY_MARGIN};
+use crate::progress::{Progress, LEAST_WAY, PATIENCE};
+use crate::recovery::Recovery;
 use crate::world::World;
 use crate::world_file::RobotSpec;
 
@@ -18,17 +21,18 @@ const CONTROL_PERIOD: Duration = Duration::from_millis(50);
 pub const XY_TOLERANCE: f64 = 0.05;
 /// How near the goal's heading counts as reached, radians.
 pub const YAW_TOLERANCE: f64 = 0.05;
-/// The robot must move this far, metres or radians, …
-const PROGRESS: f64 = 0.25;
-/// … within this time.
-const PROGRESS_TIME: Duration = Duration::from_secs(5);
-/// Recoveries before the goal is given up.
-const MAX_RECOVERIES: u32 = 2;
+/// Recoveries in a row before the goal is given up.
+pub const MAX_RECOVERIES: u32 = 2;
+/// The robot must have come this much nearer than ever for recoveries to be counted anew, metres.
+const NEARER: f64 = 1.0;
+/// Longer ways that a goal may be sent on because the world has changed.
+pub const MAX_DETOURS: u32 = 20;
+/// A way counts as longer from this much on, metres.
+const DETOUR: f64 = 0.1;
+/// Waiting this long within the tolerance, but not yet where it aims, is enough.
+const GOOD_ENOUGH: Duration = Duration::from_secs(1);
 /// How long zero is put out after a goal's end.
 const STOP_TIME: Duration = Duration::from_millis(300);
-/// Decelerations that the controller plans with, m/s² and rad/s².
-const BRAKING: f64 = 0.7;
-const TURN_BRAKING: f64 = 1.6;
 
 /// What the navigator says while it drives.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -82,9 +86,14 @@ struct ActiveGoal {
     accepted: Duration,
     /// Once the position is reached only the heading is corrected: no dithering at the edge.
     at_position: bool,
+    progress: Progress,
+    /// All recoveries, and those since it last came clearly nearer.
     recoveries: u32,
-    progress_from: Pose2,
-    progress_at: Duration,
+    in_a_row: u32,
+    /// The least way that was left when the last recovery began.
+    recovered_at: f64,
+    recovery: Option<Recovery>,
+    detours: u32,
     feedback: NavFeedback,
     fails_at: Option<(Duration, u16)>,
 }
@@ -159,9 +168,12 @@ impl Navigator {
                     planned_version: world.version(),
                     accepted: now,
                     at_position: false,
+                    progress: Progress::new(feedback.distance_remaining, now),
                     recoveries: 0,
-                    progress_from: estimate,
-                    progress_at: now,
+                    in_a_row: 0,
+                    recovered_at: f64::INFINITY,
+                    recovery: Recovery::out_of_contact(estimate, &self.grid, &self.spec, now),
+                    detours: 0,
                     feedback,
                     fails_at,
                 });
@@ -300,32 +312,21 @@ impl Navigator {
             }
         }
         if goal.planned_version != world.version() {
-            goal.path = self.plan(estimate, goal.pose, world).map_err(abort)?;
-            goal.planned_version = world.version();
+            self.take_new_way(goal, estimate, world, now)
+                .map_err(abort)?;
         }
-        let moved = goal.progress_from.distance(estimate)
-            + wrap_angle(goal.progress_from.yaw - estimate.yaw).abs();
-        if moved >= PROGRESS {
-            goal.progress_from = estimate;
-            goal.progress_at = now;
-        } else if now.saturating_sub(goal.progress_at) >= PROGRESS_TIME {
-            if goal.recoveries >= MAX_RECOVERIES {
-                return Err(abort((
-                    NavErrorCode::FailedToMakeProgress,
-                    format!(
-                        "the robot moved less than {PROGRESS} m in {} s, after {} recoveries",
-                        PROGRESS_TIME.as_secs(),
-                        goal.recoveries
-                    ),
-                )));
+        if let Some(recovery) = goal.recovery {
+            if let Some(velocity) = recovery.velocity(estimate, &self.grid, &self.spec, now) {
+                goal.feedback.current_pose = estimate;
+                goal.feedback.navigation_time = now.saturating_sub(goal.accepted);
+                return Ok(velocity);
             }
-            goal.recoveries += 1;
-            goal.progress_at = now;
-            goal.progress_from = estimate;
+            goal.recovery = None;
             goal.at_position = false;
             goal.path = self.plan(estimate, goal.pose, world).map_err(abort)?;
+            goal.progress.wait_again(now);
         }
-        advance_path(&mut goal.path, estimate);
+        advance(&mut goal.path, estimate);
         let remaining = remaining(&goal.path, estimate);
         let to_goal = estimate.distance(goal.pose);
         let yaw_error = wrap_angle(goal.pose.yaw - estimate.yaw);
@@ -338,138 +339,97 @@ impl Navigator {
             estimated_time_remaining: Duration::from_secs_f64(eta.min(1e6)),
             recoveries: goal.recoveries,
         };
-        // Within half the tolerance it is there; it stays there until it leaves one and a half.
-        let reach = if goal.at_position { 1.5 } else { 0.5 } * XY_TOLERANCE;
-        goal.at_position = to_goal <= reach;
+        goal.at_position = to_goal <= self.reach(goal, estimate, now);
+        let turn_left = goal.at_position.then_some(yaw_error);
+        goal.progress.left(remaining, turn_left, now);
+        if goal.progress.is_stalled(now) {
+            return self.recover(goal, estimate, now).map_err(abort);
+        }
         if goal.at_position {
             if yaw_error.abs() <= YAW_TOLERANCE * 0.6 {
                 return Err(NavStatus::Succeeded);
             }
-            return Ok(Velocity::new(0.0, self.turn_rate(yaw_error)));
+            return Ok(Velocity::new(0.0, turn_rate(&self.spec, yaw_error)));
         }
-        Ok(self.pursue(goal, estimate, remaining))
-    }
-
-    /// A turning rate that can be braked to 0 at the wanted heading.
-    fn turn_rate(&self, error: f64) -> f64 {
-        let rate = (2.0 * TURN_BRAKING * error.abs())
-            .sqrt()
-            .min(2.2 * error.abs() + 0.04);
-        rate.min(self.spec.max_turn).copysign(error)
-    }
-
-    /// Regulated pure pursuit: slower in curves, near obstacles and near the goal.
-    ///
-    /// The law κ = 2·y/L²: Coulter, "Implementation of the Pure Pursuit Path Tracking Algorithm", 1992.
-    fn pursue(&self, goal: &ActiveGoal, estimate: Pose2, remaining: f64) -> Velocity {
-        let clearance = self.grid.clearance(estimate.x, estimate.y);
         let least = self.spec.radius + SAFETY_MARGIN;
+        let clearance = self.grid.clearance(estimate.x, estimate.y);
         let roominess = ((clearance - least) / 0.3).clamp(0.0, 1.0);
-        let lookahead = (0.3 + 0.3 * roominess).min(remaining.max(0.05));
-        let carrot = point_ahead(&goal.path, estimate, lookahead);
-        let target = estimate
-            .inverse()
-            .compose(Pose2::new(carrot[0], carrot[1], 0.0));
-        let bearing = target.y.atan2(target.x);
-        let close = estimate.distance(goal.pose) < 0.25;
-        // Just beside the goal a short way back is quicker than turning round.
-        if close && target.x < 0.0 && bearing.abs() > 2.3 {
-            let back = wrap_angle(bearing + std::f64::consts::PI);
-            let speed = (0.9 * remaining + 0.02).min(0.15) * back.cos().max(0.0);
-            return Velocity::new(-speed, self.turn_rate(back));
-        }
-        if bearing.abs() > if close { 0.3 } else { 0.7 } {
-            return Velocity::new(0.0, self.turn_rate(bearing));
-        }
-        let distance = target.x.hypot(target.y).max(1e-3);
-        let curvature = 2.0 * target.y / (distance * distance);
-        let mut speed = self.spec.max_speed * (0.4 + 0.6 * roominess);
-        speed = speed
-            .min((2.0 * BRAKING * remaining).sqrt())
-            .min(1.2 * remaining + 0.03);
-        if curvature.abs() > 1e-6 {
-            speed = speed.min(0.8 * self.spec.max_turn / curvature.abs());
-            // Side acceleration up to 0.8 m/s².
-            speed = speed.min((0.8 / curvature.abs()).sqrt());
-        }
-        Velocity::new(
-            speed,
-            (speed * curvature).clamp(-self.spec.max_turn, self.spec.max_turn),
-        )
+        Ok(pursue(&self.spec, &goal.path, estimate, to_goal, roominess))
     }
-}
 
-/// Drops the points of the way that lie behind the robot.
-fn advance_path(path: &mut Vec<[f64; 2]>, at: Pose2) {
-    while let [a, b, ..] = path.as_slice() {
-        let (dx, dy) = (b[0] - a[0], b[1] - a[1]);
-        let squared = dx * dx + dy * dy;
-        let along = if squared > 0.0 {
-            ((at.x - a[0]) * dx + (at.y - a[1]) * dy) / squared
-        } else {
+    /// How near the goal it has to be now, metres.
+    ///
+    /// Within half the tolerance it is there; it stays there until it leaves one and a half. Beside
+    /// furniture, where protection may hold it a little short, or when it comes no nearer, the whole
+    /// tolerance will do.
+    fn reach(&self, goal: &ActiveGoal, estimate: Pose2, now: Duration) -> f64 {
+        let beside = self.grid.clearance(estimate.x, estimate.y) < self.spec.radius + COMFORT;
+        let share = if goal.at_position {
+            1.5
+        } else if beside || goal.progress.idle(now) >= GOOD_ENOUGH {
             1.0
+        } else {
+            0.5
         };
-        if along < 1.0 || path.len() <= 2 {
-            break;
+        share * XY_TOLERANCE
+    }
+
+    /// Plans again because the world has changed.
+    fn take_new_way(
+        &mut self,
+        goal: &mut ActiveGoal,
+        estimate: Pose2,
+        world: &World,
+        now: Duration,
+    ) -> Result<(), PlanFailure> {
+        let path = self.plan(estimate, goal.pose, world)?;
+        goal.planned_version = world.version();
+        let way = remaining(&path, estimate);
+        if way > remaining(&goal.path, estimate) + DETOUR {
+            goal.detours += 1;
+            if goal.detours > MAX_DETOURS {
+                return Err((
+                    NavErrorCode::NoValidPath,
+                    format!("the way was blocked {MAX_DETOURS} times; wait until the doors rest"),
+                ));
+            }
+            goal.progress.begin(way, now);
+            goal.recovered_at = f64::INFINITY;
         }
-        path.remove(0);
+        goal.path = path;
+        Ok(())
     }
-}
 
-/// The part of the first leg that is done, 0 … 1, and the point there.
-fn projection(path: &[[f64; 2]], at: Pose2) -> [f64; 2] {
-    match path {
-        [a, b, ..] => {
-            let (dx, dy) = (b[0] - a[0], b[1] - a[1]);
-            let squared = dx * dx + dy * dy;
-            let t = if squared > 0.0 {
-                (((at.x - a[0]) * dx + (at.y - a[1]) * dy) / squared).clamp(0.0, 1.0)
-            } else {
-                1.0
-            };
-            [a[0] + t * dx, a[1] + t * dy]
+    /// It comes no nearer: moves out of what may hold it, or gives up.
+    fn recover(
+        &self,
+        goal: &mut ActiveGoal,
+        estimate: Pose2,
+        now: Duration,
+    ) -> Result<Velocity, PlanFailure> {
+        // Every new count costs a metre of the way, so that there is an end to them.
+        if goal.progress.least_way() <= goal.recovered_at - NEARER {
+            goal.in_a_row = 0;
+            goal.recovered_at = goal.progress.least_way();
         }
-        [a] => *a,
-        [] => [at.x, at.y],
-    }
-}
-
-/// Length of the way that is left, metres, with the way back onto it.
-fn remaining(path: &[[f64; 2]], at: Pose2) -> f64 {
-    let on_path = projection(path, at);
-    let mut total = (on_path[0] - at.x).hypot(on_path[1] - at.y);
-    let mut from = on_path;
-    for p in path.iter().skip(1) {
-        total += (p[0] - from[0]).hypot(p[1] - from[1]);
-        from = *p;
-    }
-    total
-}
-
-/// The point of the way that is `ahead` metres further on.
-fn point_ahead(path: &[[f64; 2]], at: Pose2, ahead: f64) -> [f64; 2] {
-    let mut from = projection(path, at);
-    let mut left = ahead;
-    for p in path.iter().skip(1) {
-        let leg = (p[0] - from[0]).hypot(p[1] - from[1]);
-        if leg >= left && leg > 0.0 {
-            let t = left / leg;
-            return [
-                from[0] + t * (p[0] - from[0]),
-                from[1] + t * (p[1] - from[1]),
-            ];
+        if goal.in_a_row >= MAX_RECOVERIES {
+            return Err((
+                NavErrorCode::FailedToMakeProgress,
+                format!(
+                    "the robot came less than {LEAST_WAY} m nearer in {} s, {:.2} m before the goal, \
+                     after {} recoveries; look at what stands in its way",
+                    PATIENCE.as_secs(),
+                    goal.feedback.distance_remaining,
+                    goal.recoveries
+                ),
+            ));
         }
-        left -= leg;
-        from = *p;
+        goal.recoveries += 1;
+        goal.in_a_row += 1;
+        let recovery = Recovery::begin(goal.in_a_row, estimate, &self.grid, &self.spec, now);
+        goal.recovery = Some(recovery);
+        Ok(recovery
+            .velocity(estimate, &self.grid, &self.spec, now)
+            .unwrap_or(Velocity::ZERO))
     }
-    from
-}
-
-fn length(path: &[[f64; 2]]) -> f64 {
-    path.windows(2)
-        .map(|w| match w {
-            [a, b] => (b[0] - a[0]).hypot(b[1] - a[1]),
-            _ => 0.0,
-        })
-        .sum()
 }

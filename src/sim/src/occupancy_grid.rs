@@ -95,6 +95,31 @@ impl OccupancyGrid {
         self.cell(x, y).map_or(-1.0, |c| self.cell_clearance(c))
     }
 
+    /// Distance of the point itself from the nearest obstacle, metres, between the middles of the four cells
+    /// around it (<https://en.wikipedia.org/wiki/Bilinear_interpolation>); −1 off the map.
+    #[must_use]
+    pub fn interpolated_clearance(&self, x: f64, y: f64) -> f64 {
+        let Some((column, row)) = self.cell(x, y) else {
+            return -1.0;
+        };
+        let share = |v: f64, origin: f64| ((v - origin) / RESOLUTION - 0.5).rem_euclid(1.0);
+        let (u, v) = (share(x, self.origin[0]), share(y, self.origin[1]));
+        let [cx, cy] = self.center((column, row));
+        let low = |value: f64, middle: f64, index: usize, count: usize| {
+            let from = if value < middle {
+                index.saturating_sub(1)
+            } else {
+                index
+            };
+            (from, (from + 1).min(count - 1))
+        };
+        let (c0, c1) = low(x, cx, column, self.width);
+        let (r0, r1) = low(y, cy, row, self.height);
+        let at = |c, r| self.cell_clearance((c, r));
+        (1.0 - v) * ((1.0 - u) * at(c0, r0) + u * at(c1, r0))
+            + v * ((1.0 - u) * at(c0, r1) + u * at(c1, r1))
+    }
+
     /// The least clearance along a straight line, metres.
     #[must_use]
     pub fn line_clearance(&self, a: [f64; 2], b: [f64; 2]) -> f64 {
@@ -106,5 +131,33 @@ impl OccupancyGrid {
                 self.clearance(a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]))
             })
             .fold(f64::INFINITY, f64::min)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world_file::WorldFile;
+
+    #[test]
+    fn between_cells_the_clearance_is_the_distance() {
+        let file = WorldFile::from_yaml(
+            "
+rooms: [{id: a, rect: [0, 0, 6, 4]}]
+walls: [{from: [0, 0], to: [6, 0]}, {from: [6, 0], to: [6, 4]},
+        {from: [6, 4], to: [0, 4]}, {from: [0, 4], to: [0, 0]}]
+",
+        )
+        .unwrap();
+        let world = World::new(&file).unwrap();
+        let grid = OccupancyGrid::new(&world);
+        // Beside one wall the distance is linear, and so is what lies between cells.
+        for k in 0..40 {
+            let x = 5.4 + 0.01 * f64::from(k);
+            let got = grid.interpolated_clearance(x, 2.013);
+            assert!((got - world.clearance(x, 2.013)).abs() < 1e-6, "{x}: {got}");
+        }
+        assert_eq!(grid.interpolated_clearance(-9.0, 0.0), -1.0);
+        assert!(grid.interpolated_clearance(f64::NAN, 0.0) <= 0.0);
     }
 }

@@ -9,6 +9,15 @@ use crate::occupancy_grid::{OccupancyGrid, MAX_CLEARANCE, RESOLUTION};
 /// localisation err by about as much.
 pub const SAFETY_MARGIN: f64 = 0.04;
 
+/// How much farther from obstacles than its radius the robot's centre stays where there is a choice,
+/// metres, so that protection does not hold it: its stop zone (0.021), three standard deviations of a
+/// laser's range (0.03) and of the localisation (0.03), half a cell across (0.035) and a little for
+/// leaving the way in curves.
+pub const COMFORT: f64 = 0.13;
+
+/// The margins that are tried, the widest first.
+const MARGINS: [f64; 3] = [COMFORT, 0.08, SAFETY_MARGIN];
+
 /// How near, metres, a free cell must be to a start or goal whose own cell is too near an obstacle.
 const SNAP: f64 = 0.35;
 
@@ -19,7 +28,9 @@ type Cell = (usize, usize);
 
 /// Plans a way for a round robot of the given radius from start to goal (x, y in metres, map frame).
 ///
-/// Start and goal are the path's ends; neighbouring points are joined by straight free lines.
+/// Start and goal are the path's ends; neighbouring points are joined by straight free lines. The way stays
+/// [`COMFORT`] away from obstacles if there is one that does, else less, but [`SAFETY_MARGIN`] at least;
+/// its ends may lie nearer to them.
 ///
 /// # Errors
 /// The Nav2 error code and a sentence: start or goal off the map or in an obstacle, or no way.
@@ -57,7 +68,28 @@ pub fn plan_path(
             ),
         ));
     }
-    let needed = radius + SAFETY_MARGIN;
+    let mut failure = None;
+    for margin in MARGINS {
+        match plan_with(
+            grid,
+            radius + margin,
+            (start, start_cell),
+            (goal, goal_cell),
+        ) {
+            Ok(path) => return Ok(path),
+            Err(error) => failure = Some(error),
+        }
+    }
+    Err(failure.unwrap_or_else(|| (NavErrorCode::PlannerUnknown, "no margin to try".to_owned())))
+}
+
+/// Plans with the centre at least `needed` metres away from obstacles.
+fn plan_with(
+    grid: &OccupancyGrid,
+    needed: f64,
+    (start, start_cell): ([f64; 2], Cell),
+    (goal, goal_cell): ([f64; 2], Cell),
+) -> Result<Vec<[f64; 2]>, PlanFailure> {
     let from = nearest_free(grid, start_cell, needed).ok_or_else(|| {
         (
             NavErrorCode::StartOccupied,

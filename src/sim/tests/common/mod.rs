@@ -1,6 +1,8 @@
 //! What the tests share: worlds without uncertainty, and loops that step until a goal ends.
 #![allow(dead_code)] // each test file uses a part of it
 
+pub mod protected;
+
 use std::f64::consts::FRAC_PI_2;
 use std::time::Duration;
 
@@ -19,6 +21,14 @@ pub fn apartment_text() -> &'static str {
 
 pub fn two_rooms_text() -> &'static str {
     include_str!("../../../../worlds/two_rooms.yaml")
+}
+
+/// The worlds that ship, by name.
+pub fn shipped_worlds() -> Vec<(&'static str, &'static str)> {
+    vec![
+        ("apartment", apartment_text()),
+        ("two_rooms", two_rooms_text()),
+    ]
 }
 
 /// The apartment with its usual uncertainty.
