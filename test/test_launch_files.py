@@ -105,7 +105,15 @@ def test_a_parameter_file_is_for_its_node_and_rclrs_can_read_it(node):
 
 def test_remaps_carry_the_velocities_of_an_existing_robot():
     protection = read("bringup.launch.xml", cmd_vel_in="nav/cmd", cmd_vel_out="base/cmd")[0]
-    assert protection.remaps == [("cmd_vel_nav", "nav/cmd"), ("cmd_vel", "base/cmd")]
+    assert protection.remaps[-2:] == [("cmd_vel_nav", "nav/cmd"), ("cmd_vel", "base/cmd")]
+
+
+@pytest.mark.parametrize("name", ["bringup.launch.xml", "demo.launch.xml"])
+def test_transforms_are_in_the_namespace_unless_asked_otherwise(name):
+    for node in read(name, namespace="a"):
+        assert node.remaps[:2] == [("/tf", "tf"), ("/tf_static", "tf_static")], node.name
+    for node in read(name, tf="/tf", tf_static="/tf_static"):
+        assert node.remaps[:2] == [("/tf", "/tf"), ("/tf_static", "/tf_static")], node.name
 
 
 def test_the_command_is_the_one_of_launch_ros(tmp_path):
@@ -175,7 +183,11 @@ def test_groups_conditions_and_namespaces(tmp_path):
             <push_ros_namespace namespace="a"/>
             <group if="$(var extra)"><node pkg="p" exec="x" name="one"/></group>
             <node pkg="p" exec="x" name="two" unless="$(var extra)"/>
-            <group><push_ros_namespace namespace="b"/><node pkg="p" exec="x" name="three"/></group>
+            <group>
+              <push_ros_namespace namespace="b"/>
+              <set_remap from="c" to="d"/>
+              <node pkg="p" exec="x" name="three"><remap from="e" to="f"/></node>
+            </group>
           </group>
           <node pkg="p" exec="$(env NOT_SET_ANYWHERE y)" name="four"/>
         </launch>
@@ -183,6 +195,7 @@ def test_groups_conditions_and_namespaces(tmp_path):
     )
     names = lambda **v: [(n.namespace, n.name) for n in launch_file.read(path, v, share)]  # noqa: E731
     assert names() == [("/a", "two"), ("/a/b", "three"), ("/", "four")]
+    assert [n.remaps for n in launch_file.read(path, {}, share)] == [[], [("c", "d"), ("e", "f")], []]
     assert names(extra="true") == [("/a", "one"), ("/a/b", "three"), ("/", "four")]
 
 

@@ -14,9 +14,9 @@ import yaml
 
 # Tag: (required attributes, optional attributes, allowed children).
 TAGS = {
-    "launch": ((), (), ("arg", "group", "node", "include", "push_ros_namespace")),
+    "launch": ((), (), ("arg", "group", "node", "include", "push_ros_namespace", "set_remap")),
     "arg": (("name",), ("default", "description"), ()),
-    "group": ((), ("if", "unless"), ("group", "node", "include", "push_ros_namespace")),
+    "group": ((), ("if", "unless"), ("group", "node", "include", "push_ros_namespace", "set_remap")),
     "push_ros_namespace": (("namespace",), ("if", "unless"), ()),
     "node": (
         ("pkg", "exec", "name"),
@@ -25,6 +25,7 @@ TAGS = {
     ),
     "param": ((), ("from", "name", "value"), ()),
     "remap": (("from", "to"), (), ()),
+    "set_remap": (("from", "to"), ("if", "unless"), ()),
     "include": (("file",), ("if", "unless"), ("arg",)),
 }
 # An argument that is handed to an included file.
@@ -63,11 +64,12 @@ class Node:
 
 @dataclass
 class _Scope:
-    """What holds at one place of a file: values of arguments and the namespace."""
+    """What holds at one place of a file: values of arguments, the namespace, remaps of every node."""
 
     file: Path
     values: dict
     namespace: str
+    remaps: tuple = ()
 
 
 def read(path, values=None, find_share=None):
@@ -152,10 +154,12 @@ def _walk(element, scope, find_share, nodes):
         if not _holds(child, scope, resolve):
             continue
         if child.tag == "group":
-            inner = _Scope(scope.file, dict(scope.values), scope.namespace)
+            inner = _Scope(scope.file, dict(scope.values), scope.namespace, scope.remaps)
             _walk(child, inner, find_share, nodes)
         elif child.tag == "push_ros_namespace":
             scope.namespace = _join(scope.namespace, resolve(child.get("namespace")))
+        elif child.tag == "set_remap":
+            scope.remaps += ((resolve(child.get("from")), resolve(child.get("to"))),)
         elif child.tag == "include":
             file = Path(resolve(child.get("file")))
             given = {a.get("name"): resolve(a.get("value")) for a in child}
@@ -163,7 +167,7 @@ def _walk(element, scope, find_share, nodes):
             for name in given:
                 if name not in known:
                     raise LaunchFileError(f"{scope.file}: {file} has no argument '{name}'")
-            inner = _Scope(file, {**scope.values, **given}, scope.namespace)
+            inner = _Scope(file, {**scope.values, **given}, scope.namespace, scope.remaps)
             _walk(_parse(file), inner, find_share, nodes)
         elif child.tag == "node":
             nodes.append(_node(child, scope, resolve))
@@ -186,6 +190,7 @@ def _node(element, scope, resolve):
         scope.namespace,
         resolve(element.get("args", "")).split(),
         resolve(element.get("ros_args", "")).split(),
+        remaps=list(scope.remaps),
     )
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", node.name):
         raise LaunchFileError(f"{where}: '{node.name}' is no name of a node")
