@@ -11,18 +11,23 @@
 //! | [`grammar`] | from an instruction to goals |
 //! | [`goal`] | goals over described things, and finding what a description means |
 //! | [`messages`] | what is said to people |
+//! | [`fact`] | what a condition comes to, piece by piece |
+//! | [`skill_schema`] | skill descriptors taken apart |
 //! | [`regression`] | the search for a plan over what skills declare |
 //! | [`symbolic`] | the symbolic planner |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod fact;
 pub mod goal;
 pub mod grammar;
+mod grounding;
 pub mod lexicon;
 pub mod messages;
 pub mod phrase_table;
 pub mod planner;
 pub mod regression;
+pub mod skill_schema;
 pub mod symbolic;
 mod unknown_noun;
 

@@ -17,6 +17,7 @@ use eh_contract::time::Stamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::fact::{alternatives, Fact};
 use crate::goal::{
     distance_from_robot, is_at, resolve, Bindings, Description, Goal, Perform, Place, Resolution,
     Things, HERE, OWN_RANK, WIDER_RANK,
@@ -28,7 +29,8 @@ use crate::phrase_table::{TableError, Tables};
 use crate::planner::{
     PlannedStep, Planner, PlannerError, PlanningContext, Program, TaskInput, Turn,
 };
-use crate::regression::{alternatives, plan, Action, Experience, Fact, Found, Problem, Skills};
+use crate::regression::{plan, Action, Experience, Found, Problem};
+use crate::skill_schema::Skills;
 
 /// Name of this planner in programs.
 pub const NAME: &str = "symbolic";
