@@ -203,6 +203,35 @@ def test_velocities_pass_only_with_lease_and_declared_run(node, robot):
     wait_until(lambda: robot.state().mode == robot.types['State'].MODE_PASS, 5, 'passing')
 
 
+def test_limits_change_while_it_drives_and_what_does_not_fit_is_refused_with_the_reason(node, robot):
+    from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+    from rcl_interfaces.srv import SetParameters
+
+    client = robot.node.create_client(SetParameters, 'protection_node/set_parameters')
+
+    def ask(name, value):
+        assert client.wait_for_service(timeout_sec=10)
+        future = client.call_async(SetParameters.Request(parameters=[Parameter(
+            name=name, value=ParameterValue(
+                type=ParameterType.PARAMETER_DOUBLE, double_value=value))]))
+        wait_until(future.done, 10, name)
+        return future.result().results[0]
+
+    robot.drive()
+    assert ask('max_linear_speed', 0.25).successful
+    wait_until(lambda: robot.output() == pytest.approx(0.25), 5, 'the new limit')
+    for name, value, says in [
+            # The stop margin of the package's file is 0.02 m.
+            ('slow_margin', 0.01, 'stop_margin'), ('max_linear_speed', math.nan, 'finite'),
+            ('max_linear_speed', 99.0, 'range'), ('scan_timeout', 1.0, 'read only')]:
+        refused = ask(name, value)
+        assert not refused.successful, name
+        assert says in refused.reason, refused.reason
+    assert robot.output() == pytest.approx(0.25), 'what was refused changes nothing'
+    assert ask('max_linear_speed', 1.0).successful
+    wait_until(lambda: robot.output() == pytest.approx(FORWARD), 5, 'the old limit')
+
+
 @pytest.mark.parametrize('part, reason', [
     ('command', 'COMMAND_TIMEOUT'), ('scan', 'SCAN_STALE'), ('odom', 'ODOM_STALE'),
     ('run', 'NO_DECLARED_RUN')])

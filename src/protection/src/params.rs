@@ -113,7 +113,42 @@ pub struct Params {
     pub lease: LeaseTimes,
 }
 
+/// The limits that may be changed while the robot drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// [`Params::slow_margin`].
+    SlowMargin,
+    /// [`Params::slow_linear`].
+    SlowLinear,
+    /// [`Params::slow_angular`].
+    SlowAngular,
+    /// [`Params::max_linear`].
+    MaxLinear,
+    /// [`Params::max_angular`].
+    MaxAngular,
+    /// [`Params::blind_linear`].
+    BlindLinear,
+}
+
 impl Params {
+    /// These parameters with another value of one limit.
+    ///
+    /// # Errors
+    /// [`ParamsError`] if it does not fit, or not to the others.
+    pub fn with_limit(&self, limit: Limit, value: f64) -> Result<Self, ParamsError> {
+        let mut changed = self.clone();
+        *match limit {
+            Limit::SlowMargin => &mut changed.slow_margin,
+            Limit::SlowLinear => &mut changed.slow_linear,
+            Limit::SlowAngular => &mut changed.slow_angular,
+            Limit::MaxLinear => &mut changed.max_linear,
+            Limit::MaxAngular => &mut changed.max_angular,
+            Limit::BlindLinear => &mut changed.blind_linear,
+        } = value;
+        changed.check()?;
+        Ok(changed)
+    }
+
     /// Sensible values for a small round base that drives indoors.
     pub fn for_footprint(footprint: Footprint) -> Self {
         Params {
@@ -299,5 +334,32 @@ mod tests {
                 ..
             })
         ));
+    }
+
+    #[test]
+    fn a_changed_limit_has_to_fit_to_the_others() {
+        let limits = [
+            (Limit::SlowMargin, 0.5),
+            (Limit::SlowLinear, 0.2),
+            (Limit::SlowAngular, 0.3),
+            (Limit::MaxLinear, 0.7),
+            (Limit::MaxAngular, 1.5),
+            (Limit::BlindLinear, 0.05),
+        ];
+        for (limit, value) in limits {
+            let changed = params().with_limit(limit, value).unwrap();
+            assert_ne!(changed, params(), "{limit:?}");
+            assert_eq!(changed.with_limit(limit, value).as_ref(), Ok(&changed));
+            assert!(params().with_limit(limit, f64::NAN).is_err(), "{limit:?}");
+            assert!(params().with_limit(limit, -0.1).is_err(), "{limit:?}");
+        }
+        // The stop margin is 0.03 m, absurd is above 5 m/s.
+        for (limit, value) in [(Limit::SlowMargin, 0.02), (Limit::MaxLinear, 6.0)] {
+            let refused = params().with_limit(limit, value);
+            assert!(
+                matches!(refused, Err(ParamsError::Order { .. })),
+                "{limit:?}"
+            );
+        }
     }
 }

@@ -113,6 +113,12 @@ impl Protection {
         &self.params
     }
 
+    /// Changes what it is set to; the next decision is made with it. `params` must have passed
+    /// [`Params::check`].
+    pub fn change_params(&mut self, params: Params) {
+        self.params = params;
+    }
+
     /// The stop in force.
     pub fn stop(&self) -> &StopLatch {
         &self.stop

@@ -115,6 +115,13 @@ impl ProtectionNode {
             clock,
             parameters,
         });
+        // A parameter holds this closure, and what is shared holds the parameters.
+        let weak = Arc::downgrade(&shared);
+        shared.parameters.on_change(move |params| {
+            if let Some(shared) = weak.upgrade() {
+                shared.with_core(|core, _| core.protection.change_params(params));
+            }
+        });
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
         handles.push(subscribe_velocity(&shared)?);
         handles.extend(subscribe_sensors(&shared, &tf)?);

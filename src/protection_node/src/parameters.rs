@@ -2,26 +2,34 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use eh_protection::authority::AuthorityRules;
 use eh_protection::footprint::Footprint;
 use eh_protection::lease::LeaseTimes;
-use eh_protection::params::{Params, ParamsError, StopStrategy};
+use eh_protection::params::{Limit, Params, ParamsError, StopStrategy};
 use eh_protection::speed_limit::Braking;
 use eh_protection::standstill::StandstillLimits;
-use eh_ros_edge::params::{choice, flag, number, text, ParameterError};
+use eh_ros_edge::params::{choice, flag, live_number, number, text, ParameterError};
 use eh_ros_edge::state_directory;
-use rclrs::Node;
+use parking_lot::Mutex;
+use rclrs::{MandatoryParameter, Node};
 
 use crate::Error;
 
+/// The limits that may be changed while the node runs; nothing is in it until all are declared.
+type Current = Arc<OnceLock<Mutex<Params>>>;
+
 /// What the node is set to.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Parameters {
-    /// What decisions depend on.
+    /// What decisions depend on, as it was at the start.
     pub protection: Params,
+    /// The same as it is now.
+    current: Current,
+    /// The parameters that may be changed.
+    live: Vec<(Limit, MandatoryParameter<f64>)>,
     /// Frame of the footprint.
     pub base_frame: String,
     /// Largest fraction of beams without a measurement.
@@ -60,6 +68,23 @@ impl Parameters {
         let rate = |name: &str, default, most, text: &str| {
             number(node, name, default, 0.0..=most, "rad/s", text)
         };
+        let current = Current::default();
+        let mut live = Vec::new();
+        let mut limit = |limit, name: &str, default, most, unit: &str, text: &str| {
+            let others = current.clone();
+            let accept = move |value| match others.get() {
+                Some(params) => match params.lock().with_limit(limit, value) {
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error.to_string()),
+                },
+                // All are checked together at the end of the declarations.
+                None => Ok(()),
+            };
+            let declared = live_number(node, name, default, 0.0..=most, unit, text, accept)?;
+            let value = declared.get();
+            live.push((limit, declared));
+            Ok::<_, ParameterError>(value)
+        };
         let seconds = |name: &str, default: f64, range: RangeInclusive<f64>, text: &str| {
             number(node, name, default, range, "s", text).map(Duration::from_secs_f64)
         };
@@ -91,14 +116,14 @@ impl Parameters {
         let protection = Params {
             footprint,
             stop_margin: metres("stop_margin", 0.02, 0.0..=2.0, "Something within this distance of the footprint stops motion towards it.")?,
-            slow_margin: metres("slow_margin", 0.12, 0.0..=5.0, "Something within this distance of the footprint that comes closer slows the base down.")?,
-            slow_linear: speed("slow_linear_speed", 0.35, 5.0, "Limit in the slow zone.")?,
-            slow_angular: rate("slow_angular_speed", 0.8, 10.0, "Limit in the slow zone for footprints that are not round.")?,
-            max_linear: speed("max_linear_speed", 1.0, 10.0, "Commands above it are scaled down.")?,
-            max_angular: rate("max_angular_speed", 2.0, 20.0, "Commands above it are scaled down.")?,
+            slow_margin: limit(Limit::SlowMargin, "slow_margin", 0.12, 5.0, "m", "Something within this distance of the footprint that comes closer slows the base down.")?,
+            slow_linear: limit(Limit::SlowLinear, "slow_linear_speed", 0.35, 5.0, "m/s", "Limit in the slow zone.")?,
+            slow_angular: limit(Limit::SlowAngular, "slow_angular_speed", 0.8, 10.0, "rad/s", "Limit in the slow zone for footprints that are not round.")?,
+            max_linear: limit(Limit::MaxLinear, "max_linear_speed", 1.0, 10.0, "m/s", "Commands above it are scaled down.")?,
+            max_angular: limit(Limit::MaxAngular, "max_angular_speed", 2.0, 20.0, "rad/s", "Commands above it are scaled down.")?,
             absurd_linear: speed("absurd_linear_speed", 5.0, 100.0, "Commands above it are taken for a fault.")?,
             absurd_angular: rate("absurd_angular_speed", 15.0, 100.0, "Commands above it are taken for a fault.")?,
-            blind_linear: speed("blind_linear_speed", 0.1, 5.0, "Limit in a direction that no beam looks in.")?,
+            blind_linear: limit(Limit::BlindLinear, "blind_linear_speed", 0.1, 5.0, "m/s", "Limit in a direction that no beam looks in.")?,
             braking: Braking {
                 reaction_time: number(node, "reaction_time", 0.2, 0.01..=5.0, "s", "Time from something appearing to the base's braking, measured.")?,
                 linear: number(node, "deceleration", 1.2, 0.05..=20.0, "m/s^2", "How the base brakes, measured.")?,
@@ -139,6 +164,8 @@ impl Parameters {
             ..protection
         };
         protection.check()?;
+        // It was empty until here.
+        let _ = current.set(Mutex::new(protection.clone()));
         let output_rate = number(
             node,
             "output_rate",
@@ -149,6 +176,8 @@ impl Parameters {
         )?;
         Ok(Parameters {
             protection,
+            current,
+            live,
             base_frame,
             max_invalid_beams: number(
                 node,
@@ -188,6 +217,25 @@ impl Parameters {
             odom_topic: text(node, "odom_topic", "odom", "Topic of the odometry.")?,
             state_directory: state_directory(node)?,
         })
+    }
+}
+
+impl Parameters {
+    /// Calls `changed` with everything that decisions depend on, whenever one of the limits was changed.
+    pub fn on_change(&self, changed: impl Fn(Params) + Clone + Send + Sync + 'static) {
+        for (limit, parameter) in &self.live {
+            let (limit, current, changed) = (*limit, self.current.clone(), changed.clone());
+            parameter.on_change(move |value| {
+                let Some(params) = current.get() else { return };
+                let mut params = params.lock();
+                // Two requests at once may each fit and not together; then the later one does not count.
+                if let Ok(new) = params.with_limit(limit, *value) {
+                    *params = new.clone();
+                    drop(params);
+                    changed(new);
+                }
+            });
+        }
     }
 }
 

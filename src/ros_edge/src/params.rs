@@ -1,12 +1,12 @@
-//! Parameters: declared with range, unit and description; read once, when the node starts.
+//! Parameters: declared with range, unit and description.
 //!
-//! They are read-only, since a live change of most of them has never been tried. A parameter file must
-//! not give an empty list (`[]`): rclrs 0.8 panics on it; leave the parameter out instead.
+//! They are read once, when the node starts, and read-only then; [`live_number`] makes the exceptions. A
+//! parameter file must not give an empty list (`[]`): rclrs 0.8 panics on it; leave the parameter out instead.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use rclrs::{Node, ParameterRange, ParameterVariant, ReadOnlyParameter};
+use rclrs::{MandatoryParameter, Node, ParameterRange, ParameterVariant, ReadOnlyParameter};
 
 /// A parameter cannot be used as it is.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +91,48 @@ pub fn number(
         });
     }
     Ok(value)
+}
+
+/// Declares a number that may be changed while the node runs.
+///
+/// `accept` looks at each value before it is taken, the first one too, and refuses it with a reason that
+/// `ros2 param set` shows. Whoever wants to hear of changes calls [`MandatoryParameter::on_change`]. The
+/// parameter stays declared as long as what is returned lives.
+///
+/// # Errors
+///
+/// [`ParameterError`] if the given value is no number, not finite, out of range or not accepted.
+pub fn live_number(
+    node: &Node,
+    name: &str,
+    default: f64,
+    range: RangeInclusive<f64>,
+    unit: &str,
+    description: &str,
+    accept: impl Fn(f64) -> Result<(), String> + Send + Sync + 'static,
+) -> Result<MandatoryParameter<f64>, ParameterError> {
+    let unit_of_refusal = unit.to_owned();
+    node.declare_parameter(Arc::<str>::from(name))
+        .default(default)
+        .range(ParameterRange {
+            lower: Some(*range.start()),
+            upper: Some(*range.end()),
+            step: None,
+        })
+        .description(format!(
+            "{description} May be changed while the node runs. [{unit}]"
+        ))
+        .validate(move |value: &f64| {
+            if value.is_finite() {
+                accept(*value)
+            } else {
+                Err(format!(
+                    "it is {value}, but has to be a finite number in {unit_of_refusal}"
+                ))
+            }
+        })
+        .mandatory()
+        .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))
 }
 
 /// Declares an integer in the given range, both ends included.
