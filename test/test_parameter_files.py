@@ -1,5 +1,6 @@
 """The nodes, started by the commands of the launch files, have what the parameter files say."""
 
+import os
 import sys
 
 from conftest import node_program
@@ -14,6 +15,7 @@ sys.path.insert(0, str(TOP / 'scripts' / 'lib'))
 
 import launch_file  # noqa: E402
 import launch_runner  # noqa: E402
+import parameter_docs  # noqa: E402
 
 NODES = {node.name: node for node in launch_file.read(
     TOP / 'launch' / 'demo.launch.xml', {'namespace': 'r2'}, lambda _: TOP)}
@@ -27,6 +29,9 @@ MINE = {
     'manipulation_skills_node': ('gripper_action', 'hand/grip'),
     'harness_node': ('default_max_steps', 7),
 }
+
+# What each node says of its parameters; filled by the fixture that starts them.
+DESCRIPTORS = {}
 
 
 def leaves(parameters, prefix=''):
@@ -62,7 +67,7 @@ def mine(tmp_path_factory):
 @pytest.fixture(scope='module')
 def answers(module_processes, ros_node, mine, tmp_path_factory):
     """Start all nodes as the launch file does; give what each says of its parameters, by name."""
-    from rcl_interfaces.srv import GetParameters, ListParameters
+    from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters
     from rclpy.parameter import parameter_value_to_python
 
     folder = tmp_path_factory.mktemp('parameters')
@@ -97,6 +102,9 @@ def answers(module_processes, ros_node, mine, tmp_path_factory):
         assert len(values) == len(names)
         found[node] = {
             name: parameter_value_to_python(value) for name, value in zip(names, values)}
+        DESCRIPTORS[node] = ask(
+            node, 'describe_parameters', DescribeParameters.Request(names=names),
+            DescribeParameters).descriptors
     yield found
     for node, process in running.items():
         assert process.is_running(), '{} died:\n{}'.format(node, process.output())
@@ -147,3 +155,23 @@ def test_every_parameter_of_a_node_is_in_a_file(answers, mine, node):
     # What every node of rclrs has.
     listed |= {'use_sim_time', 'start_type_description_service'}
     assert sorted(n for n in answers[node] if n not in listed) == []
+
+
+def test_the_page_of_parameters_is_what_the_nodes_declare(answers):
+    """Written anew when EMBODIED_HARNESS_UPDATE_DOCS is set."""
+    nodes = {}
+    for node in sorted(NODES):
+        by_launch, files = set(), {}
+        for source in NODES[node].parameters:
+            if isinstance(source, dict):
+                by_launch.update(source)
+            else:
+                files.update(of_file(TOP / 'params' / source, node))
+        nodes[node] = [
+            (d.name, d, files.get(d.name, answers[node].get(d.name)), d.name in by_launch)
+            for d in sorted(DESCRIPTORS[node], key=lambda d: d.name)]
+    page = parameter_docs.page(nodes)
+    path = TOP / 'docs' / 'parameters.md'
+    if os.environ.get('EMBODIED_HARNESS_UPDATE_DOCS'):
+        path.write_text(page, encoding='utf-8')
+    assert path.read_text(encoding='utf-8') == page, 'write it anew, as the page says'

@@ -48,6 +48,13 @@ fn declaration(name: &str, error: impl std::fmt::Display) -> ParameterError {
     }
 }
 
+fn described(text: &str, unit: &str) -> String {
+    match unit {
+        "" | "1" => text.to_owned(),
+        _ => format!("{text} [{unit}]"),
+    }
+}
+
 /// The value of a parameter that stays declared as long as its node lives.
 fn keep<T: ParameterVariant>(parameter: ReadOnlyParameter<T>) -> T {
     let value = parameter.get();
@@ -78,7 +85,7 @@ pub fn number(
             upper: Some(*range.end()),
             step: None,
         })
-        .description(format!("{description} [{unit}]"))
+        .description(described(description, unit))
         .read_only()
         .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))?;
     let value = keep(declared);
@@ -119,8 +126,9 @@ pub fn live_number(
             upper: Some(*range.end()),
             step: None,
         })
-        .description(format!(
-            "{description} May be changed while the node runs. [{unit}]"
+        .description(described(
+            &format!("{description} May be changed while the node runs."),
+            unit,
         ))
         .validate(move |value: &f64| {
             if value.is_finite() {
@@ -156,7 +164,7 @@ pub fn integer(
             upper: Some(*range.end()),
             step: None,
         })
-        .description(format!("{description} [{unit}]"))
+        .description(described(description, unit))
         .read_only()
         .map_err(|error| declaration(name, format!("{error} (range {range:?} {unit})")))?;
     Ok(keep(declared))
@@ -266,7 +274,7 @@ pub fn numbers(
     let declared = node
         .declare_parameter::<Arc<[f64]>>(Arc::<str>::from(name))
         .default(Arc::from(default))
-        .description(format!("{description} [{unit}]"))
+        .description(described(description, unit))
         .read_only()
         .map_err(|error| declaration(name, error))?;
     let values = keep(declared);
