@@ -84,6 +84,8 @@ class Robot:
         # Between the fingers [m], and their force [N].
         self.gap = 0.05
         self.effort = 0.0
+        # What they are once the gripper has closed; None: as they were.
+        self.gap_after_a_grasp = None
         # Where the tool is in base_link [m].
         self.tool = (0.55, 0.0, 0.795)
         self.stood_at = None
@@ -189,6 +191,7 @@ class Robot:
         self.arm_speed = 0.0
         self.gap = 0.05
         self.effort = 0.0
+        self.gap_after_a_grasp = None
         self.seen = [('cup', CUP)]
         self._tell_lease()
         self.runs.clear()
@@ -231,6 +234,8 @@ class ForeignServer:
         self.accept = True
         self.error = None
         self.run_for = 0.0
+        # How many goals from now on succeed before one fails with CONTROL_FAILED; None: all.
+        self.fail_at = None
         self.ends = []
         # Goals that were asked for and that have not been answered with their end or a refusal.
         self.open = 0
@@ -279,6 +284,14 @@ class ForeignServer:
 
     def _result(self, handle):
         result = self.action.Result()
+        if self.fail_at is not None:
+            self.fail_at -= 1
+            if self.fail_at == 0:
+                self.fail_at = None
+                result.error_code.val = -4
+                handle.abort()
+                self.ends.append('aborted')
+                return result
         if self.error is not None:
             if self.finish == 'arm':
                 result.error_code.val = self.error
@@ -295,6 +308,8 @@ class ForeignServer:
             result.position = max(goal.position, 0.07)
             result.reached_goal = goal.position > 0.0
             result.stalled = goal.position == 0.0
+            if result.stalled and self.robot.gap_after_a_grasp is not None:
+                self.robot.gap, self.robot.effort = self.robot.gap_after_a_grasp
         handle.succeed()
         self.ends.append('succeeded')
         return result
@@ -307,6 +322,7 @@ class ForeignServer:
         self._end.clear()
         self.accept = True
         self.error = None
+        self.fail_at = None
         self.run_for = 0.0
         for memory in (self.started, self.requests, self.ends):
             memory.clear()
@@ -860,6 +876,159 @@ def test_a_pick_sends_its_sub_goals_in_order(manipulation, arm, robot):
     # It was not told to move the base by itself.
     assert not robot.declared
     assert sorted(answer.result.status.resources) == ['arm', 'base', 'gripper', 'head']
+
+
+class PlanningScene:
+    """MoveIt's planning scene, as far as the names of things go."""
+
+    def __init__(self, robot):
+        from moveit_msgs.msg import PlanningScene
+        from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+        self.scene = PlanningScene
+        self.history = []
+        self.calm()
+        node = robot.node
+        node.create_service(
+            GetPlanningScene, 'get_planning_scene', self._get, callback_group=robot.group)
+        node.create_service(
+            ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=robot.group)
+
+    def calm(self):
+        """Begin anew, with something of an operator's and something that was left behind."""
+        self.world = {'operators_box', 'harness/left_behind'}
+        self.attached = {}
+        self.names = ['arm_1_link', 'harness/left_behind']
+        self.rows = [[False, True], [True, False]]
+        self.success = True
+        self.history.clear()
+
+    def _get(self, _, response):
+        from moveit_msgs.msg import AllowedCollisionEntry, AttachedCollisionObject, CollisionObject
+        scene = response.scene
+        scene.world.collision_objects = [CollisionObject(id=i) for i in sorted(self.world)]
+        for id_, link in self.attached.items():
+            one = AttachedCollisionObject(link_name=link)
+            one.object.id = id_
+            scene.robot_state.attached_collision_objects.append(one)
+        scene.allowed_collision_matrix.entry_names = self.names
+        scene.allowed_collision_matrix.entry_values = [
+            AllowedCollisionEntry(enabled=row) for row in self.rows]
+        return response
+
+    def _apply(self, request, response):
+        from moveit_msgs.msg import CollisionObject
+        scene = request.scene
+        assert scene.is_diff and scene.robot_state.is_diff
+        response.success = self.success
+        if not self.success:
+            return response
+        for one in scene.robot_state.attached_collision_objects:
+            if one.object.operation == CollisionObject.REMOVE:
+                del self.attached[one.object.id]
+                self.world.add(one.object.id)
+            else:
+                assert one.object.primitives and set(one.touch_links) == {
+                    'gripper_tcp', 'arm_5_link'}
+                self.world.discard(one.object.id)
+                self.attached[one.object.id] = one.link_name
+        for one in scene.world.collision_objects:
+            if one.operation == CollisionObject.REMOVE:
+                self.world.remove(one.id)
+            else:
+                assert one.header.frame_id == 'base_link' and one.primitives
+                self.world.add(one.id)
+        if scene.allowed_collision_matrix.entry_names:
+            self.names = list(scene.allowed_collision_matrix.entry_names)
+            self.rows = [list(r.enabled) for r in scene.allowed_collision_matrix.entry_values]
+        self.history.append((sorted(self.ours()), sorted(self.attached), self.pairs()))
+        return response
+
+    def ours(self):
+        """Return what of the adapter is in the world."""
+        return {i for i in self.world if i.startswith('harness/')}
+
+    def pairs(self):
+        """Return the allowed contacts of what is the adapter's."""
+        return {
+            (a, b) for a, row in zip(self.names, self.rows) for b, allowed in zip(self.names, row)
+            if allowed and a.startswith('harness/')}
+
+
+@pytest.fixture
+def planning_scene(robot):
+    """Give a planning scene that is there from now on, and that runs before it have not used."""
+    if 'planning_scene' not in robot.servers:
+        robot.servers['planning_scene'] = PlanningScene(robot)
+    scene = robot.servers['planning_scene']
+    scene.calm()
+    return scene
+
+
+def test_a_pick_tells_the_planning_scene(planning_scene, manipulation, arm, robot):
+    def picks():
+        planning_scene.calm()
+        goal = manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
+        answer = manipulation.run(goal)
+        assert answer.status == SUCCEEDED, answer.result.error_msg
+        manipulation.settle(goal.command.command_id)
+        return planning_scene.history
+    # The services have to be discovered first; without them it works without.
+    wait_until(picks, 20, 'the planning scene to be used')
+    mine, table, seen = 'harness/cup_1', 'harness/table_1', '<octomap>'
+    prepared, allowed, attached, lifted, carried = planning_scene.history
+    assert prepared == ([mine, table], [], set()), 'what was left behind is gone'
+    assert allowed == ([mine, table], [], {(mine, 'gripper_tcp'), (mine, 'arm_5_link')})
+    assert attached == ([table], [mine], {(mine, table), (table, mine), (mine, seen)})
+    assert lifted == ([table], [mine], set())
+    assert carried == ([], [mine], set())
+    assert 'operators_box' in planning_scene.world and 'arm_1_link' in planning_scene.names
+
+    # A lift that fails with the cup between the fingers: it stays attached, and the next pick lifts it.
+    planning_scene.calm()
+    robot.gap, robot.effort = 0.05, 0.0
+    goal = manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
+    arm.move.requests.clear()
+    arm.move.fail_at = 3
+    # Long enough for the fingers' new state to arrive.
+    arm.move.run_for = 0.1
+    robot.gap_after_a_grasp = (0.07, 20.0)
+    answer = manipulation.run(goal)
+    assert answer.status == ABORTED and ' -4' in answer.result.error_msg, answer.result.error_msg
+    assert planning_scene.history[-1] == ([], [mine], set())
+    manipulation.settle(goal.command.command_id, 2)
+    goal = manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
+    answer = manipulation.run(goal)
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    names = [c.sub_goal for c in manipulation.query(goal.command.command_id).foreign_calls]
+    assert names == ['lift', 'carry']
+    manipulation.settle(goal.command.command_id)
+
+    # Let go: nothing stays attached. A scene that refuses stops a pick before the arm moves.
+    answer = manipulation.run(manipulation.goal('open_gripper', {}))
+    assert answer.status == SUCCEEDED and not planning_scene.attached and not planning_scene.ours()
+    manipulation.settle(answer.result.status.command_id)
+    robot.calm()
+    planning_scene.success = False
+    arm.move.requests.clear()
+
+    def refused():
+        answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+        manipulation.settle(answer.result.status.command_id)
+        return answer if 'planning scene' in answer.result.error_msg else None
+    wait_until(refused, 10, 'the fingers to be felt empty')
+    assert not arm.move.requests
+
+
+def test_a_planning_scene_that_is_not_wanted_is_left_alone(
+        planning_scene, arm, processes, robot, tmp_path):
+    client = Client(robot, 'manipulation_skills_node')
+    client.forget()
+    start(processes, 'manipulation_skills_node', tmp_path, 'check_preconditions:=false',
+          'planning_scene:=false')
+    client.wait()
+    answer = client.run(client.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    assert not planning_scene.history
 
 
 def test_a_pick_never_opens_fingers_that_hold_something(manipulation, arm, robot):

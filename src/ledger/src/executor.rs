@@ -453,6 +453,14 @@ pub enum ExecutorEvent {
         /// The server's message.
         message: String,
     },
+    /// Something that moves nothing is about to be done, such as a change of the arm's planning scene. It
+    /// says what is to be afterwards, so that doing it twice does no harm.
+    Step {
+        /// Name in the skill's program.
+        name: String,
+        /// What is to be afterwards, for people.
+        what: String,
+    },
     /// Every sub-goal of the segment is done.
     Complete,
     /// Bring it to standstill.
@@ -492,6 +500,7 @@ impl ExecutorEvent {
             ExecutorEvent::SendGoal { .. } => "goal_sent",
             ExecutorEvent::GoalRefused { .. } => "goal_refused",
             ExecutorEvent::GoalEnded { .. } => "goal_ended",
+            ExecutorEvent::Step { .. } => "step",
             ExecutorEvent::Complete => "completed",
             ExecutorEvent::Stop(_) => "stop_requested",
             ExecutorEvent::Standstill => "standstill",
@@ -779,6 +788,18 @@ pub fn step(
                 goal.message.clone_from(message);
             })
         }
+        ExecutorEvent::Step { name, .. } => match record.state {
+            // In CANCELING too: what an execution leaves behind is cleaned up.
+            S::Started | S::Canceling => {
+                if name.is_empty() {
+                    return Err(empty(record, event, "name"));
+                }
+                Ok(done(next, vec![]))
+            }
+            S::Unspecified | S::Received | S::Rejected | S::Accepted | S::Ended | S::Settled => {
+                Err(illegal())
+            }
+        },
         ExecutorEvent::Complete => match record.state {
             // In CANCELING too: a cancel that comes too late changes nothing about what was done.
             S::Started | S::Canceling => {

@@ -237,6 +237,30 @@ fn a_cancel_that_comes_too_late_does_not_undo_a_completion() {
 }
 
 #[test]
+fn a_step_is_written_down_while_something_runs_and_opens_no_goal() {
+    let a_step = |name: &str| ExecutorEvent::Step {
+        name: name.into(),
+        what: "attached: cup_1".into(),
+    };
+    let record = walk(&[
+        accept(),
+        start(),
+        a_step("attach"),
+        // Again, as after a crash of the server: it says what is to be, not what to do.
+        a_step("attach"),
+        ExecutorEvent::Stop(StopCause::Caller),
+        a_step("tidy_scene"),
+    ]);
+    assert_eq!(record.state, ExecutorState::Canceling);
+    // Received 1, accept 2, start 3, the steps 4, 5 and 7, the stop 6.
+    assert_eq!(record.sequence, 7);
+    assert!(record.sub_goals.is_empty());
+    assert!(step(&record, &a_step(""), Stamp(1)).is_err());
+    let early = walk(&[accept()]);
+    assert!(step(&early, &a_step("attach"), Stamp(1)).is_err());
+}
+
+#[test]
 fn terminal_states_never_change() {
     let record = walk(&[
         accept(),

@@ -37,6 +37,7 @@ use crate::goals::GoalSettings;
 use crate::journal_thread::{Journal, JournalError};
 use crate::outlet::Outlet;
 use crate::parameters::Parameters;
+use crate::planning_scene::PlanningSceneClient;
 use crate::scene_check::SceneClient;
 use crate::services;
 use crate::surroundings::Surroundings;
@@ -111,6 +112,8 @@ pub(crate) struct Executor {
     pub(crate) journal: Journal,
     outlet: Outlet,
     scene: SceneClient,
+    /// The planning scene of the arm, where it is to be used.
+    pub(crate) planning_scene: Option<PlanningSceneClient>,
     skills: BTreeMap<String, KnownSkill>,
     frames: BTreeSet<String>,
     book: Mutex<Book>,
@@ -216,6 +219,11 @@ impl Executor {
                 &parameters.query_scene_service,
                 parameters.scene_timeout,
             )?,
+            planning_scene: if adapter == Adapter::Manipulation && parameters.planning_scene {
+                Some(PlanningSceneClient::new(node, &parameters)?)
+            } else {
+                None
+            },
             frames: [parameters.body.map_frame.clone()].into(),
             node: node.clone(),
             clock,
@@ -1091,6 +1099,7 @@ fn ends_motion(event: &ExecutorEvent) -> bool {
         ExecutorEvent::Accept { .. }
         | ExecutorEvent::Start { .. }
         | ExecutorEvent::SendGoal { .. }
+        | ExecutorEvent::Step { .. }
         | ExecutorEvent::Settle { .. } => false,
     }
 }
@@ -1128,6 +1137,7 @@ fn details(event: &ExecutorEvent) -> String {
             error_code,
             error_msg,
         } => serde_json::json!({"error_code": error_code, "error_msg": error_msg}),
+        ExecutorEvent::Step { name, what } => serde_json::json!({"step": name, "wanted": what}),
         ExecutorEvent::Start { run_id } => serde_json::json!({ "run_id": run_id }),
         ExecutorEvent::Accept { .. } | ExecutorEvent::Complete | ExecutorEvent::Standstill => {
             serde_json::json!({})

@@ -38,7 +38,7 @@ impl Server {
             Goal::MoveArm { .. } => Some(Server::Arm),
             Goal::Gripper { .. } => Some(Server::Gripper),
             Goal::Head { .. } => Some(Server::Head),
-            Goal::Wait(_) | Goal::Observe { .. } => None,
+            Goal::Scene(_) | Goal::Wait(_) | Goal::Observe { .. } => None,
         }
     }
 

@@ -18,6 +18,7 @@ mod goals;
 mod journal_thread;
 mod outlet;
 mod parameters;
+mod planning_scene;
 mod run;
 mod scene_check;
 mod services;

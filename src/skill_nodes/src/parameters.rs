@@ -53,6 +53,14 @@ pub struct Parameters {
     pub straight_planner: String,
     /// Time for one plan of the arm, seconds.
     pub planning_time: f64,
+    /// Whether the arm's planning scene is used where its services are there.
+    pub planning_scene: bool,
+    /// Service that tells the planning scene.
+    pub get_planning_scene_service: String,
+    /// Service that changes it.
+    pub apply_planning_scene_service: String,
+    /// How long each of them may take.
+    pub planning_scene_timeout: Duration,
     /// The body.
     pub body: Embodiment,
 }
@@ -191,6 +199,10 @@ impl Parameters {
             standstill,
             straight_pipeline: if manipulation { text(node, "straight_pipeline", "pilz_industrial_motion_planner", "MoveIt pipeline for straight motions. Empty: the default one, and motions are not straight.")? } else { String::new() },
             straight_planner: if manipulation { text(node, "straight_planner", "LIN", "Planner of that pipeline for straight motions.")? } else { String::new() },
+            planning_scene: manipulation && flag(node, "planning_scene", true, "Whether the arm's planning scene is told what is grasped and set down, where its services are there.")?,
+            get_planning_scene_service: if manipulation { text(node, "get_planning_scene_service", "get_planning_scene", "Service that tells the planning scene (moveit_msgs/GetPlanningScene).")? } else { String::new() },
+            apply_planning_scene_service: if manipulation { text(node, "apply_planning_scene_service", "apply_planning_scene", "Service that changes the planning scene (moveit_msgs/ApplyPlanningScene).")? } else { String::new() },
+            planning_scene_timeout: if manipulation { seconds(node, "planning_scene_timeout", 2.0, 0.05..=60.0, "How long each of these services may take.")? } else { Duration::ZERO },
             planning_time: number(node, "planning_time", 2.0, 0.05..=60.0, "s", "Time for one plan of the arm.")?,
             body,
         })
@@ -214,6 +226,13 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
         &name("arm_joints"),
         &default_joints,
         "Joints of the arm, in the order of the configurations.",
+    )?;
+    let default_links: Vec<&str> = d.gripper_links.iter().map(String::as_str).collect();
+    let gripper_links = texts(
+        node,
+        &name("gripper_links"),
+        &default_links,
+        "Links of the gripper, which touch what it grasps.",
     )?;
     let mut configurations = BTreeMap::new();
     for (which, configuration) in &d.configurations {
@@ -280,6 +299,7 @@ fn embodiment(node: &Node) -> Result<Embodiment, Error> {
             &d.tool_link,
             "Link between the fingers: x out of the gripper, y from finger to finger.",
         )?,
+        gripper_links,
         shoulder: vec3(
             node,
             &name("shoulder"),

@@ -8,6 +8,7 @@ use eh_ledger::admission::{Admitted, Refusal};
 use eh_ledger::executor::{goal_status, ExecutorEvent, StopCause};
 use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::GoalClientError;
+use eh_skills::planning_scene::SceneWanted;
 use eh_skills::program::{program_for, HeldChange};
 use eh_skills::{Context, Goal, SkillProgram, Step, SubGoalOutcome};
 use rclrs::{log_error, log_warn};
@@ -18,6 +19,7 @@ use crate::executor::Executor;
 use crate::foreign::{ForeignAction, NativeEnd, Server};
 use crate::goals::wire;
 use crate::journal_thread::HELD;
+use crate::planning_scene::{in_words, PlanningSceneClient};
 
 /// How often an open goal is looked after.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
@@ -215,19 +217,22 @@ impl Executor {
         program: &mut dyn SkillProgram,
         last: Option<&SubGoalOutcome>,
     ) -> Step {
+        self.with_context(|context| program.next(context, last))
+    }
+
+    /// Gives what is known now.
+    pub(crate) fn with_context<T>(&self, ask: impl FnOnce(&Context<'_>) -> T) -> T {
         let scene = self.surroundings.scene();
         let held = self.held_grasp();
-        program.next(
-            &Context {
-                base_in_map: self.surroundings.base_in_map(),
-                scene: scene.as_ref(),
-                body: &self.parameters.body,
-                held: held.as_ref(),
-                gripper: self.surroundings.gripper(),
-                tool_in_base: self.surroundings.tool_in_base(),
-            },
-            last,
-        )
+        ask(&Context {
+            base_in_map: self.surroundings.base_in_map(),
+            scene: scene.as_ref(),
+            body: &self.parameters.body,
+            held: held.as_ref(),
+            gripper: self.surroundings.gripper(),
+            tool_in_base: self.surroundings.tool_in_base(),
+            planning_scene: self.has_planning_scene(),
+        })
     }
 
     /// Keeps how what is held was grasped, over a restart too.
@@ -258,7 +263,7 @@ impl Executor {
     ) -> Pursuit {
         let Some(server) = Server::of(goal) else {
             return tokio::select! {
-                outcome = self.without_server(id, goal) => Pursuit::Outcome(outcome),
+                outcome = self.without_server(id, name, goal) => Pursuit::Outcome(outcome),
                 cause = asked_to_stop(signal) => Pursuit::Stop(cause),
             };
         };
@@ -346,8 +351,9 @@ impl Executor {
     }
 
     /// What needs no foreign action.
-    async fn without_server(&self, id: &str, goal: &Goal) -> SubGoalOutcome {
+    async fn without_server(self: &Arc<Self>, id: &str, name: &str, goal: &Goal) -> SubGoalOutcome {
         match goal {
+            Goal::Scene(wanted) => self.change_scene(id, name, wanted).await,
             Goal::Wait(duration) => {
                 self.pass_time(id, *duration).await;
                 SubGoalOutcome::Succeeded
@@ -381,6 +387,43 @@ impl Executor {
             };
             self.set_progress(id, passed.as_secs_f64() / duration.as_secs_f64());
             sleep(left.min(Duration::from_millis(200))).await;
+        }
+    }
+
+    /// Whether there is a planning scene that can be changed.
+    pub(crate) fn has_planning_scene(&self) -> bool {
+        self.planning_scene
+            .as_ref()
+            .is_some_and(PlanningSceneClient::is_there)
+    }
+
+    /// Writes a change of the planning scene down and makes it.
+    pub(crate) async fn change_scene(
+        self: &Arc<Self>,
+        id: &str,
+        name: &str,
+        wanted: &SceneWanted,
+    ) -> SubGoalOutcome {
+        let Some(client) = &self.planning_scene else {
+            return SubGoalOutcome::Rejected {
+                message: "planning_scene is false".into(),
+            };
+        };
+        let step = ExecutorEvent::Step {
+            name: name.into(),
+            what: in_words(wanted),
+        };
+        if let Err(error) = self.apply(id, step).await {
+            return SubGoalOutcome::Rejected {
+                message: error.to_string(),
+            };
+        }
+        match client.make(wanted).await {
+            Ok(()) => SubGoalOutcome::Succeeded,
+            Err(message) => {
+                log_warn!(self.node.logger(), "command {id}, {name}: {message}");
+                SubGoalOutcome::Aborted { code: 0, message }
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use eh_contract::ErrorCode;
 use eh_ledger::executor::{goal_status, ExecutorEvent, ExecutorRecord, GoalId, StopCause};
 use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::GoalClientError;
-use eh_skills::{SkillProgram, Step, SubGoalOutcome};
+use eh_skills::planning_scene::SceneWanted;
+use eh_skills::{Goal, SkillProgram, Step, SubGoalOutcome};
 use rclrs::log_info;
 use uuid::Uuid;
 
@@ -66,14 +67,46 @@ impl Executor {
             self.note(id, ExecutorEvent::StopTimeout { what }).await;
             return;
         }
-        // A cancel that came too late: the last goal had been reached, and it was the last one.
-        if let (StopCause::Caller, Some(program), Some(outcome)) = (&cause, program, &last) {
-            if self.ask_program(program, Some(outcome)) == Step::Completed {
-                self.note(id, ExecutorEvent::Complete).await;
-                return;
+        if let Some(program) = program {
+            // A cancel that came too late: the last goal had been reached, and it was the last one.
+            if let (StopCause::Caller, Some(outcome)) = (&cause, last) {
+                if self.completes(id, program, outcome).await {
+                    self.note(id, ExecutorEvent::Complete).await;
+                    return;
+                }
             }
+            let wanted = self.with_context(|context| program.scene_at_a_failure(context));
+            self.clean_scene(id, wanted).await;
         }
         self.measure(id, &record, &left).await;
+    }
+
+    /// Whether a program is done after this outcome, but for changes of the planning scene, which are made.
+    async fn completes(
+        self: &Arc<Self>,
+        id: &str,
+        program: &mut dyn SkillProgram,
+        mut outcome: SubGoalOutcome,
+    ) -> bool {
+        loop {
+            match self.ask_program(program, Some(&outcome)) {
+                Step::Completed => return true,
+                Step::Goal {
+                    name,
+                    goal: Goal::Scene(wanted),
+                } => outcome = self.change_scene(id, &name, &wanted).await,
+                Step::Goal { .. } | Step::Failed(_) => return false,
+            }
+        }
+    }
+
+    /// Leaves nothing in the planning scene that would be in the way of the next skill. What can't be
+    /// cleaned up now is cleaned up by that.
+    async fn clean_scene(self: &Arc<Self>, id: &str, wanted: Option<SceneWanted>) {
+        if let Some(wanted) = wanted.filter(|_| self.has_planning_scene()) {
+            self.change_scene(id, "tidy_scene_at_a_failure", &wanted)
+                .await;
+        }
     }
 
     /// Measures until everything claimed stands, or the time is over.

@@ -33,6 +33,8 @@ pub struct Embodiment {
     pub arm_group: String,
     /// Link whose pose is planned for; x points out of the gripper, y from finger to finger.
     pub tool_link: String,
+    /// Links of the gripper, which touch what it grasps.
+    pub gripper_links: Vec<String>,
     /// The shoulder in base_link \[m\]: the tool's heading is taken from here to the target.
     pub shoulder: Vec3,
     /// Distance from the shoulder to the tool with the arm stretched \[m\].
@@ -88,6 +90,7 @@ impl Default for Embodiment {
             person_stand_off: 0.8,
             arm_group: "arm".into(),
             tool_link: "gripper_tcp".into(),
+            gripper_links: vec!["gripper_tcp".into(), "arm_5_link".into()],
             shoulder: Vec3::new(0.08, 0.0, 0.75),
             reach: 0.88,
             finger_length: 0.09,

@@ -130,6 +130,7 @@ mod tests {
             approach: Approach::Top,
             above_bottom: 0.05,
             size: Vec3::new(0.08, 0.08, 0.1),
+            in_tool: None,
         };
         let hand = |reading, held| super::hand(reading, held, &body);
         let grip = Some(reading(0.07, Some(20.0)));

@@ -90,6 +90,9 @@ pub struct HeldGrasp {
     pub above_bottom: f64,
     /// Size of the object \[m\].
     pub size: Vec3,
+    /// Pose of its middle in the tool's frame when it was grasped, where that is known.
+    #[serde(default)]
+    pub in_tool: Option<Pose>,
 }
 
 /// Why there is no way.

@@ -3,12 +3,15 @@
 use eh_contract::error_code::ErrorCode;
 
 use crate::native_code;
+use crate::planning_scene::SceneWanted;
 use crate::program::{Context, Failure, HeldChange, SkillProgram, Step};
 use crate::sub_goal::{Goal, SubGoalOutcome};
 
 pub(crate) struct GripperProgram {
     open: bool,
     sent: bool,
+    /// The fingers are open and the planning scene is told.
+    tidied: bool,
 }
 
 impl GripperProgram {
@@ -16,6 +19,7 @@ impl GripperProgram {
         GripperProgram {
             open: true,
             sent: false,
+            tidied: false,
         }
     }
 
@@ -23,6 +27,7 @@ impl GripperProgram {
         GripperProgram {
             open: false,
             sent: false,
+            tidied: false,
         }
     }
 }
@@ -80,7 +85,17 @@ impl SkillProgram for GripperProgram {
                     goal,
                 }
             }
+            // Nothing moves by it, so a scene that could not be changed is left to the next skill.
+            Some(_) if self.tidied => Step::Completed,
             Some(outcome) => match check(outcome, self.open, context) {
+                // What was let go must not stay attached in the planner's mind.
+                Ok(()) if self.open && context.planning_scene => {
+                    self.tidied = true;
+                    Step::Goal {
+                        name: "tidy_scene".into(),
+                        goal: Goal::Scene(SceneWanted::default()),
+                    }
+                }
                 Ok(()) => Step::Completed,
                 Err(failure) => Step::Failed(failure),
             },

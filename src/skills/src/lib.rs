@@ -15,6 +15,7 @@
 //! | [`standstill`] | whether what was claimed stands still, measured |
 //! | [`grasp`] | how an object is grasped |
 //! | [`free_spot`] | where something is set down |
+//! | [`planning_scene`] | what of ours is in the planning scene of the arm's planner |
 //! | [`native_code`] | from Nav2's, MoveIt's and the drivers' codes to ours |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -30,6 +31,7 @@ pub mod native_code;
 mod navigate;
 mod pick;
 mod place;
+pub mod planning_scene;
 pub mod program;
 mod sight;
 pub mod stand_off;

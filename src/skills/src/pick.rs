@@ -4,11 +4,12 @@ use eh_contract::command::TargetBinding;
 use eh_contract::error_code::ErrorCode;
 use eh_contract::geometry::Pose;
 
-use crate::fingers::{self, Hand};
+use crate::fingers::{self, Fingers, Hand};
 use crate::grasp::{self, Grasp, HeldGrasp, NoGrasp};
 use crate::gripper;
 use crate::look;
 use crate::native_code::{self, NextMove};
+use crate::planning_scene::{self, SceneBox, SceneWanted};
 use crate::program::{no_transform, numbered, Context, Failure, HeldChange, SkillProgram, Step};
 use crate::sight;
 use crate::sub_goal::{ArmTarget, Goal, SubGoalOutcome};
@@ -32,13 +33,23 @@ enum Stage {
     Look,
     Sight,
     Open,
+    /// Scene: the object and what it stands on are obstacles.
+    Prepare,
     Before,
+    /// Scene: the gripper may touch the object.
+    Allow,
     Approach,
     Close,
+    /// Scene: the object is in the gripper; it may touch what it stands on.
+    Attach,
     Lift,
     LiftFree,
+    /// Scene: it may not any more.
+    Lifted,
     DrawBack,
     Carry,
+    /// Scene: only what is held is left.
+    Carried,
 }
 
 pub(crate) struct Pick {
@@ -48,7 +59,11 @@ pub(crate) struct Pick {
     stage: Stage,
     /// Where the scene says that the object is, in base_link.
     expected: Pose,
+    /// Where it was seen, in base_link.
+    seen: Pose,
     held: HeldChange,
+    /// Why the last grasp was given up.
+    reason: Option<Failure>,
     /// It was in the gripper from the start, left there by a run that could not lift it.
     resumed: bool,
 }
@@ -61,7 +76,9 @@ impl Pick {
             tried: 0,
             stage: Stage::Begin,
             expected: Pose::default(),
+            seen: Pose::default(),
             held: HeldChange::Keep,
+            reason: None,
             resumed: false,
         }
     }
@@ -118,19 +135,122 @@ impl Pick {
         self.resumed = true;
         self.held = HeldChange::Take(held.clone());
         self.grasps = vec![Grasp::from_here(held, tool)];
-        self.lift(context)
+        self.seen = (tool.isometry() * planning_scene::in_tool(held).isometry()).into();
+        self.scene(Stage::Attach, context)
+    }
+
+    /// A step that changes the planning scene, where there is one; else what comes after it.
+    fn scene(&mut self, stage: Stage, context: &Context<'_>) -> Step {
+        if !context.planning_scene {
+            return self.after_scene(stage, context);
+        }
+        let body = context.body;
+        let name = self.object.r#ref.clone();
+        let object = planning_scene::boxed(&name, self.seen, self.object.size, body);
+        let support = self.support(context);
+        let held = match &self.held {
+            HeldChange::Take(held) => Some(planning_scene::attached(held, body)),
+            HeldChange::Keep | HeldChange::Clear => None,
+        };
+        // Fingers that met show that it is not in them: whether that is a failure is the evaluator's to say.
+        let lost = context
+            .gripper
+            .is_some_and(|r| fingers::fingers(&r, body) == Fingers::Closed);
+        let (what, wanted) = match stage {
+            Stage::Allow => (
+                "allow_contact",
+                SceneWanted {
+                    world: support.into_iter().chain([object]).collect(),
+                    contacts: planning_scene::grip(&name, body),
+                    ..SceneWanted::default()
+                },
+            ),
+            Stage::Attach => (
+                "attach",
+                SceneWanted {
+                    contacts: planning_scene::standing(&name, support.as_ref()),
+                    world: support.into_iter().collect(),
+                    attached: held,
+                },
+            ),
+            Stage::Lifted => (
+                "forbid_contact",
+                SceneWanted {
+                    world: support.into_iter().collect(),
+                    attached: held.filter(|_| !lost),
+                    ..SceneWanted::default()
+                },
+            ),
+            Stage::Carried => (
+                "tidy_scene",
+                SceneWanted {
+                    attached: held.filter(|_| !lost),
+                    ..SceneWanted::default()
+                },
+            ),
+            _ => (
+                "prepare_scene",
+                SceneWanted {
+                    world: support.into_iter().chain([object]).collect(),
+                    ..SceneWanted::default()
+                },
+            ),
+        };
+        self.go(stage, what, Goal::Scene(wanted))
+    }
+
+    /// What the object stands on, in base_link.
+    fn support(&self, context: &Context<'_>) -> Option<SceneBox> {
+        let support = self.object.support.as_ref()?;
+        let base = context.base_in_map?;
+        let bottom = self.seen.position.z - 0.5 * grasp::known_size(self.object.size).z;
+        planning_scene::support_below(
+            &support.r#ref,
+            in_base(&support.pose, &base),
+            support.size,
+            bottom,
+            context.body,
+        )
+    }
+
+    /// What comes after a change of the scene.
+    fn after_scene(&mut self, stage: Stage, context: &Context<'_>) -> Step {
+        match stage {
+            Stage::Allow => self.approach(context),
+            Stage::Attach => self.lift(context),
+            Stage::Lifted => self.carry(context),
+            Stage::Carried => Step::Completed,
+            _ => self.before(context),
+        }
+    }
+
+    /// The straight way to the grasp in turn.
+    fn approach(&mut self, context: &Context<'_>) -> Step {
+        let Some(grasp) = self.current() else {
+            return self.before(context);
+        };
+        let goal = tool_goal(
+            context,
+            grasp.tool,
+            grasp.orientation_tolerance,
+            true,
+            SLOW,
+            &self.object.r#ref,
+        );
+        self.go(Stage::Approach, "approach", goal)
     }
 
     /// Closes the fingers. From now on the object may be in them, whatever becomes of this run.
     fn close(&mut self, context: &Context<'_>) -> Step {
         let Some(grasp) = self.current() else {
-            return self.before(context, None);
+            return self.before(context);
         };
         self.held = HeldChange::Take(HeldGrasp {
             object: self.object.r#ref.clone(),
             approach: grasp.approach,
             above_bottom: grasp.above_bottom,
             size: grasp::known_size(self.object.size),
+            in_tool: Some((grasp.tool.isometry().inverse() * self.seen.isometry()).into()),
         });
         let goal = gripper::close_goal(context);
         self.go(Stage::Close, "close", goal)
@@ -139,7 +259,7 @@ impl Pick {
     /// The straight lift of the grasp in turn.
     fn lift(&mut self, context: &Context<'_>) -> Step {
         let Some(grasp) = self.current() else {
-            return self.before(context, None);
+            return self.before(context);
         };
         let goal = tool_goal(
             context,
@@ -184,6 +304,7 @@ impl Pick {
             }
         }
         self.held = HeldChange::Clear;
+        self.seen = *object;
         self.stage = Stage::Open;
         Step::Goal {
             name: "open".into(),
@@ -192,7 +313,7 @@ impl Pick {
     }
 
     /// The goal before the approach of the grasp in turn.
-    fn before(&mut self, context: &Context<'_>, reason: Option<Failure>) -> Step {
+    fn before(&mut self, context: &Context<'_>) -> Step {
         match self.grasps.get(self.tried) {
             Some(grasp) => {
                 let goal = tool_goal(
@@ -207,7 +328,9 @@ impl Pick {
             }
             None => {
                 let tried = self.grasps.len();
-                let (code, last) = reason
+                let (code, last) = self
+                    .reason
+                    .take()
                     .map_or((ErrorCode::ManipulationFailed, String::new()), |f| {
                         (f.code, f.message)
                     });
@@ -368,40 +491,41 @@ impl SkillProgram for Pick {
             }
             Stage::Begin | Stage::Open => match gripper::check(outcome, true, context) {
                 Err(failure) => Step::Failed(failure),
-                Ok(()) => self.before(context, None),
+                Ok(()) => self.scene(Stage::Prepare, context),
             },
+            Stage::Prepare | Stage::Allow | Stage::Attach => {
+                match planning_scene::scene_failure(outcome) {
+                    Some(failure) => Step::Failed(failure),
+                    None => self.after_scene(self.stage, context),
+                }
+            }
+            // The object is lifted: a scene that is not as it should be is put right by the next skill.
+            Stage::Lifted | Stage::Carried => self.after_scene(self.stage, context),
             Stage::Before | Stage::Approach => match arm_failure(outcome) {
                 Some((failure, NextMove::GiveUp)) => Step::Failed(failure),
                 Some((failure, NextMove::TryAnother)) => {
                     self.tried += 1;
-                    self.before(context, Some(failure))
+                    self.reason = Some(failure);
+                    if self.stage == Stage::Approach && self.tried < self.grasps.len() {
+                        // What could not be planned has not moved, so the contact can be forbidden again.
+                        self.scene(Stage::Prepare, context)
+                    } else {
+                        self.before(context)
+                    }
                 }
-                None if self.stage == Stage::Before => {
-                    let Some(grasp) = self.current() else {
-                        return self.before(context, None);
-                    };
-                    let goal = tool_goal(
-                        context,
-                        grasp.tool,
-                        grasp.orientation_tolerance,
-                        true,
-                        SLOW,
-                        &self.object.r#ref.clone(),
-                    );
-                    self.go(Stage::Approach, "approach", goal)
-                }
+                None if self.stage == Stage::Before => self.scene(Stage::Allow, context),
                 None => self.close(context),
             },
-            Stage::Close => {
-                if let Err(failure) = gripper::check(outcome, false, context) {
-                    return Step::Failed(failure);
-                }
-                self.lift(context)
-            }
+            Stage::Close => match gripper::check(outcome, false, context) {
+                Err(failure) => Step::Failed(failure),
+                Ok(()) => self.scene(Stage::Attach, context),
+            },
             Stage::Lift => match (arm_failure(outcome), self.current()) {
-                (None, _) => self.carry(context),
+                (None, _) => self.scene(Stage::Lifted, context),
                 // It may have been lifted before, as high as the arm gets.
-                (Some((_, NextMove::TryAnother)), _) if self.resumed => self.carry(context),
+                (Some((_, NextMove::TryAnother)), _) if self.resumed => {
+                    self.scene(Stage::Lifted, context)
+                }
                 // A line that can't be followed to its end: any motion upwards will do.
                 (Some((_, NextMove::TryAnother)), Some(grasp)) => {
                     let goal = tool_goal(
@@ -410,41 +534,46 @@ impl SkillProgram for Pick {
                         [0.5, 0.5, 0.5],
                         false,
                         SLOW,
-                        &self.object.r#ref.clone(),
+                        &self.object.r#ref,
                     );
                     self.go(Stage::LiftFree, "lift_freely", goal)
                 }
                 (Some((failure, _)), _) => Step::Failed(failure),
             },
+            Stage::LiftFree => match arm_failure(outcome) {
+                None => self.scene(Stage::Lifted, context),
+                Some((failure, _)) => Step::Failed(failure),
+            },
             Stage::DrawBack => match arm_failure(outcome) {
-                None => Step::Completed,
+                None => self.scene(Stage::Carried, context),
                 Some((_, NextMove::TryAnother)) => self.go(Stage::Carry, "carry", named("carry")),
                 Some((failure, NextMove::GiveUp)) => Step::Failed(failure),
             },
-            Stage::LiftFree => match arm_failure(outcome) {
-                None => self.carry(context),
-                Some((failure, _)) => Step::Failed(failure),
-            },
             Stage::Carry => match arm_failure(outcome) {
-                None => Step::Completed,
+                None => self.scene(Stage::Carried, context),
                 Some((failure, _)) => Step::Failed(failure),
             },
         }
     }
 
     fn progress(&self) -> Option<f64> {
-        // Eight sub-goals when the first grasp works.
+        // Eight sub-goals when the first grasp works, changes of the scene not counted.
         let done = match self.stage {
             Stage::Begin | Stage::Look => 0.0,
             Stage::Sight => 1.0,
             Stage::Open => 2.0,
-            Stage::Before => 3.0,
-            Stage::Approach => 4.0,
+            Stage::Prepare | Stage::Before => 3.0,
+            Stage::Allow | Stage::Approach => 4.0,
             Stage::Close => 5.0,
-            Stage::Lift | Stage::LiftFree => 6.0,
-            Stage::DrawBack | Stage::Carry => 7.0,
+            Stage::Attach | Stage::Lift | Stage::LiftFree => 6.0,
+            Stage::Lifted | Stage::DrawBack | Stage::Carry => 7.0,
+            Stage::Carried => 8.0,
         };
         Some(done / 8.0)
+    }
+
+    fn scene_at_a_failure(&self, context: &Context<'_>) -> Option<SceneWanted> {
+        (self.stage != Stage::Begin).then(|| planning_scene::at_rest(context))
     }
 
     fn held_change(&self) -> HeldChange {

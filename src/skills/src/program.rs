@@ -14,6 +14,7 @@ use crate::look::LookAt;
 use crate::navigate::{NavigateTo, NavigateToPose};
 use crate::pick::Pick;
 use crate::place::Place;
+use crate::planning_scene::SceneWanted;
 use crate::stow::Stow;
 use crate::sub_goal::{Goal, SubGoalOutcome};
 use crate::wait::Wait;
@@ -34,6 +35,8 @@ pub struct Context<'a> {
     pub gripper: Option<GripperReading>,
     /// The tool link in base_link now, from tf; `None` when it is missing or too old.
     pub tool_in_base: Option<Pose>,
+    /// Whether the arm's planner has a planning scene that can be changed.
+    pub planning_scene: bool,
 }
 
 impl<'a> Context<'a> {
@@ -46,6 +49,7 @@ impl<'a> Context<'a> {
             held: None,
             gripper: None,
             tool_in_base: None,
+            planning_scene: false,
         }
     }
 }
@@ -103,6 +107,12 @@ pub trait SkillProgram: Send {
 
     /// Part of the sub-goals that is done, 0 to 1; `None` where it can't be said from here.
     fn progress(&self) -> Option<f64>;
+
+    /// What of ours is to be in the planning scene when it ended before its time and everything stands
+    /// still; `None`: it left none there.
+    fn scene_at_a_failure(&self, _context: &Context<'_>) -> Option<SceneWanted> {
+        None
+    }
 
     /// What it meant for the gripper so far.
     fn held_change(&self) -> HeldChange {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use eh_contract::geometry::Pose;
 use eh_contract::perception::DetectionFrame;
 
+use crate::planning_scene::SceneWanted;
+
 /// Where the arm is to go.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ArmTarget {
@@ -60,6 +62,8 @@ pub enum Goal {
         /// Time for it.
         duration: Duration,
     },
+    /// Change what of ours is in the arm's planning scene; no foreign goal is sent.
+    Scene(SceneWanted),
     /// Do nothing; no foreign goal is sent.
     Wait(Duration),
     /// Take camera frames from now on; no foreign goal is sent.

@@ -9,6 +9,7 @@ use eh_contract::scene::Kind;
 use eh_contract::{ErrorCode, Stamp};
 use eh_skills::fingers::GripperReading;
 use eh_skills::grasp::{Approach, HeldGrasp};
+use eh_skills::planning_scene::SceneWanted;
 use eh_skills::program::{program_for, HeldChange};
 use eh_skills::sub_goal::{ArmTarget, GripperReport};
 use eh_skills::{Context, Embodiment, Failure, Goal, SkillProgram, Step, SubGoalOutcome};
@@ -459,7 +460,7 @@ proptest! {
     /// never repeat and goals whose numbers are finite.
     #[test]
     fn every_program_ends(answers in proptest::collection::vec(0u8..8, 0..60), skill in 0usize..4,
-                          x in -0.3..0.3f64, y in -0.3..0.3f64) {
+                          x in -0.3..0.3f64, y in -0.3..0.3f64, planning_scene in proptest::bool::ANY) {
         let (mut cup, table, mut base) = scene();
         base.position.x += x;
         base.position.y += y;
@@ -474,7 +475,8 @@ proptest! {
         let body = Embodiment::default();
         let mut p = program(name, arguments, targets);
         let mut answers = answers.into_iter();
-        let (_, end) = run(&mut *p, &context(&body, Some(base)), |_, goal| {
+        let context = Context { planning_scene, ..context(&body, Some(base)) };
+        let (_, end) = run(&mut *p, &context, |_, goal| {
             if let Goal::MoveArm { target: ArmTarget::Tool { pose, .. }, .. } = goal {
                 assert!(pose.check("tool").is_ok());
             }
@@ -502,6 +504,7 @@ fn held(object: &str) -> HeldGrasp {
         approach: Approach::Top,
         above_bottom: 0.055,
         size: Vec3::new(0.08, 0.08, 0.1),
+        in_tool: None,
     }
 }
 
@@ -599,4 +602,279 @@ fn a_pick_never_opens_fingers_that_hold_something_else() {
     let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
     let (names, end) = run(&mut *pick, &context, |_, g| works(g));
     assert_eq!((names.len(), end), (8, Ok(())));
+}
+
+/// The names of our objects in the world, what is attached, and the contacts after each change of the scene.
+type Scenes = Vec<(String, Vec<String>, Option<String>, Vec<String>)>;
+
+fn scenes_of(
+    program: &mut dyn SkillProgram,
+    context: &Context<'_>,
+    mut answer: impl FnMut(&str, &Goal) -> SubGoalOutcome,
+) -> (Vec<String>, Result<(), Failure>, Scenes) {
+    let mut scenes = Scenes::new();
+    let (names, end) = run(program, context, |name, goal| {
+        if let Goal::Scene(wanted) = goal {
+            let short = |id: &String| id.replace("harness/", "");
+            let mut world: Vec<String> = wanted.world.iter().map(|b| short(&b.id)).collect();
+            world.sort();
+            scenes.push((
+                name.into(),
+                world,
+                wanted.attached.as_ref().map(|a| short(&a.object.id)),
+                wanted
+                    .contacts
+                    .iter()
+                    .map(|[a, b]| format!("{} {}", short(a), short(b)))
+                    .collect(),
+            ));
+        }
+        answer(name, goal)
+    });
+    (names, end, scenes)
+}
+
+fn scene_row(
+    name: &str,
+    world: &[&str],
+    attached: Option<&str>,
+    contacts: &[&str],
+) -> (String, Vec<String>, Option<String>, Vec<String>) {
+    let owned = |all: &[&str]| all.iter().map(|s| (*s).to_string()).collect();
+    (
+        name.into(),
+        owned(world),
+        attached.map(Into::into),
+        owned(contacts),
+    )
+}
+
+#[test]
+fn a_pick_with_a_planning_scene_allows_a_contact_only_as_long_as_it_is_needed() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let context = Context {
+        planning_scene: true,
+        ..context(&body, Some(base))
+    };
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    let (names, end, scenes) = scenes_of(&mut *pick, &context, |_, g| works(g));
+    assert_eq!(end, Ok(()));
+    assert_eq!(
+        names,
+        [
+            "look",
+            "sight",
+            "open",
+            "prepare_scene",
+            "pre_grasp",
+            "allow_contact",
+            "approach",
+            "close",
+            "attach",
+            "lift",
+            "forbid_contact",
+            "carry",
+            "tidy_scene",
+        ]
+    );
+    let grip = ["gripper_tcp object_1", "arm_5_link object_1"];
+    let stands = ["object_1 support_1", "object_1 <octomap>"];
+    assert_eq!(
+        scenes,
+        [
+            scene_row("prepare_scene", &["object_1", "support_1"], None, &[]),
+            scene_row("allow_contact", &["object_1", "support_1"], None, &grip),
+            scene_row("attach", &["support_1"], Some("object_1"), &stands),
+            scene_row("forbid_contact", &["support_1"], Some("object_1"), &[]),
+            scene_row("tidy_scene", &[], Some("object_1"), &[]),
+        ]
+    );
+    // Where it hangs is remembered: the top of the cup is at 0.84, the tool half a finger below it.
+    let HeldChange::Take(note) = pick.held_change() else {
+        panic!("{:?}", pick.held_change());
+    };
+    // Seen from the tool, which looks down, its middle at 0.79 is 0.005 m ahead.
+    assert!((note.in_tool.unwrap().position.x - 0.005).abs() < 1e-9);
+
+    // A grasp that can't be planned: the contact is forbidden again before the next one is tried.
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    let (names, end, _) = scenes_of(&mut *pick, &context, |name, g| match name {
+        "approach" => aborted(-12),
+        _ => works(g),
+    });
+    assert_eq!(end, Ok(()));
+    assert_eq!(
+        names[5..10],
+        [
+            "allow_contact",
+            "approach",
+            "prepare_scene_2",
+            "pre_grasp_2",
+            "allow_contact_2"
+        ]
+    );
+
+    // Fingers that met: what slipped is not carried around in the planner's mind.
+    let slipped = Context {
+        gripper: Some(GripperReading {
+            width: 0.0,
+            effort: Some(0.0),
+        }),
+        ..context
+    };
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    let (_, end, scenes) = scenes_of(&mut *pick, &slipped, |_, g| works(g));
+    assert_eq!(end, Ok(()));
+    assert_eq!(
+        scenes.last().unwrap(),
+        &scene_row("tidy_scene", &[], None, &[])
+    );
+
+    // A scene that can't be changed stops it before the arm moves.
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup]);
+    let (names, end, _) = scenes_of(&mut *pick, &context, |_, g| match g {
+        Goal::Scene(_) => aborted(0),
+        _ => works(g),
+    });
+    assert_eq!(names.last().unwrap(), "prepare_scene");
+    assert!(end.unwrap_err().message.contains("planning scene"));
+}
+
+#[test]
+fn a_lift_that_fails_leaves_attached_what_is_held_and_nothing_else() {
+    let (cup, _, base) = scene();
+    let body = Embodiment::default();
+    let mut context = Context {
+        planning_scene: true,
+        ..context(&body, Some(base))
+    };
+    let mut pick = program("pick", json!({"object": "object_1"}), vec![cup.clone()]);
+    assert_eq!(pick.scene_at_a_failure(&context), None, "nothing was begun");
+    let (_, end) = run(&mut *pick, &context, |name, g| match name {
+        // CONTROL_FAILED.
+        "lift" => aborted(-4),
+        _ => works(g),
+    });
+    assert!(end.is_err());
+    let HeldChange::Take(note) = pick.held_change() else {
+        panic!("it may be in the fingers");
+    };
+    context.held = Some(&note);
+    context.gripper = Some(GripperReading {
+        width: 0.07,
+        effort: Some(20.0),
+    });
+    let left = pick.scene_at_a_failure(&context).unwrap();
+    assert!(left.world.is_empty() && left.contacts.is_empty());
+    assert_eq!(left.attached.unwrap().object.id, "harness/object_1");
+    // The next attempt lifts it, allowed to touch what it stands on.
+    context.tool_in_base = Some(Pose {
+        position: Vec3::new(0.5, 0.0, 0.795),
+        ..Pose::default()
+    });
+    let mut again = program("pick", json!({"object": "object_1"}), vec![cup]);
+    let (names, end, scenes) = scenes_of(&mut *again, &context, |_, g| works(g));
+    assert_eq!(end, Ok(()));
+    assert_eq!(
+        names,
+        ["attach", "lift", "forbid_contact", "carry", "tidy_scene"]
+    );
+    assert_eq!(scenes[0].2.as_deref(), Some("object_1"));
+    assert!(scenes[0].3.contains(&"object_1 <octomap>".to_string()));
+    // Dropped meanwhile: nothing stays attached.
+    context.gripper = Some(GripperReading {
+        width: 0.0,
+        effort: Some(0.0),
+    });
+    assert_eq!(
+        again.scene_at_a_failure(&context).unwrap(),
+        SceneWanted::default()
+    );
+}
+
+#[test]
+fn a_place_with_a_planning_scene_detaches_and_cleans_up() {
+    let (cup, table, base) = scene();
+    let body = Embodiment::default();
+    let note = held("object_1");
+    let context = Context {
+        planning_scene: true,
+        held: Some(&note),
+        ..context(&body, Some(base))
+    };
+    let mut place = program(
+        "place",
+        json!({"object": "object_1", "support": "support_1"}),
+        vec![cup, table],
+    );
+    let mut placed = 0.0;
+    let (names, end, scenes) = scenes_of(&mut *place, &context, |name, g| {
+        if let ("detach", Goal::Scene(wanted)) = (name, g) {
+            let cup = wanted.world.iter().find(|b| b.id == "harness/object_1");
+            placed = cup.unwrap().pose.position.z;
+        }
+        works(g)
+    });
+    assert_eq!(end, Ok(()));
+    assert_eq!(
+        names,
+        [
+            "prepare_scene",
+            "above",
+            "allow_contact",
+            "lower",
+            "open",
+            "detach",
+            "retreat",
+            "forbid_contact",
+            "carry",
+            "tidy_scene",
+        ]
+    );
+    let both = ["object_1", "support_1"];
+    assert_eq!(
+        scenes,
+        [
+            scene_row("prepare_scene", &["support_1"], Some("object_1"), &[]),
+            scene_row(
+                "allow_contact",
+                &["support_1"],
+                Some("object_1"),
+                &["object_1 support_1", "object_1 <octomap>"]
+            ),
+            scene_row(
+                "detach",
+                &both,
+                None,
+                &["gripper_tcp object_1", "arm_5_link object_1"]
+            ),
+            scene_row("forbid_contact", &both, None, &[]),
+            scene_row("tidy_scene", &[], None, &[]),
+        ]
+    );
+    // Its middle is half its height of 0.1 m above the table's top at 0.74.
+    assert!((placed - 0.79).abs() < 1e-9, "{placed}");
+}
+
+#[test]
+fn what_is_let_go_and_what_was_left_behind_go_out_of_the_planning_scene() {
+    let body = Embodiment::default();
+    let context = Context {
+        planning_scene: true,
+        ..context(&body, None)
+    };
+    for (skill, expected) in [
+        ("open_gripper", &["open", "tidy_scene"][..]),
+        ("close_gripper", &["close"][..]),
+        ("stow", &["prepare_scene", "stow", "tidy_scene"][..]),
+    ] {
+        let mut p = program(skill, json!({}), vec![]);
+        let (names, end, scenes) = scenes_of(&mut *p, &context, |_, g| works(g));
+        assert_eq!(
+            (names, end),
+            (expected.iter().map(|s| (*s).to_string()).collect(), Ok(()))
+        );
+        assert!(scenes.iter().all(|s| s.1.is_empty() && s.2.is_none()));
+    }
 }
