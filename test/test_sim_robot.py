@@ -21,6 +21,7 @@ PARAMETERS = TOP / 'params' / 'sim_robot_node.yaml'
 UNKNOWN, EXECUTING, SUCCEEDED, CANCELED, ABORTED = 0, 2, 4, 5, 6
 # moveit_msgs/MoveItErrorCodes
 NO_IK_SOLUTION, PREEMPTED, INVALID_GOAL_CONSTRAINTS = -31, -7, -16
+GOAL_IN_COLLISION = -12
 FRAME_TRANSFORM_FAILURE, INVALID_GROUP_NAME = -21, -15
 # nav2_msgs: 2xx are the planner's, 9002 is a frame that is not known.
 PLANNER_CODES, TF_ERROR = range(200, 210), 9002
@@ -374,6 +375,46 @@ def test_the_arm_goes_on_a_line(robot):
     assert robot.run(MOVE, robot.tool_goal(0.55, 0.0, 0.9))[0] == SUCCEEDED
     status, result = robot.run(MOVE, robot.tool_goal(0.55, 0.0, 1.0, planner='LIN'))
     assert status == SUCCEEDED, result.error_code
+
+
+def test_the_arm_heeds_its_planning_scene(robot):
+    from moveit_msgs.msg import CollisionObject, PlanningScene
+    from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+    from rclpy.qos import DurabilityPolicy, QoSProfile
+    from shape_msgs.msg import SolidPrimitive
+    told = []
+    robot.node.create_subscription(
+        PlanningScene, 'monitored_planning_scene', told.append,
+        QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    get = robot.node.create_client(GetPlanningScene, 'get_planning_scene')
+    apply = robot.node.create_client(ApplyPlanningScene, 'apply_planning_scene')
+    assert get.wait_for_service(10) and apply.wait_for_service(10)
+
+    def change(operation, size=0.2):
+        thing = CollisionObject(id='thing', operation=operation)
+        thing.header.frame_id = 'base_link'
+        thing.pose.position.x, thing.pose.position.z = 0.55, 0.9
+        thing.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[size] * 3)]
+        request = ApplyPlanningScene.Request()
+        request.scene.is_diff = request.scene.robot_state.is_diff = True
+        request.scene.world.collision_objects = [thing]
+        return robot.call(apply, request).success
+
+    def known():
+        scene = robot.call(get, GetPlanningScene.Request()).scene
+        return [thing.id for thing in scene.world.collision_objects]
+
+    assert robot.run(MOVE, robot.joint_goal(**STOW))[0] == SUCCEEDED
+    assert not change(CollisionObject.ADD, math.nan) and known() == []
+    assert change(CollisionObject.ADD) and known() == ['thing']
+    wait_until(lambda: told and [o.id for o in told[-1].world.collision_objects] == ['thing'],
+               5, 'the scene to be told')
+    status, result = robot.run(MOVE, robot.tool_goal(0.55, 0.0, 0.9))
+    assert (status, result.error_code.val) == (ABORTED, GOAL_IN_COLLISION)
+    assert "'thing'" in result.error_code.message
+    assert change(CollisionObject.REMOVE) and known() == []
+    assert not change(CollisionObject.REMOVE), 'there is nothing left to remove'
+    assert robot.run(MOVE, robot.tool_goal(0.55, 0.0, 0.9))[0] == SUCCEEDED
 
 
 @pytest.mark.parametrize('goal, code', [
