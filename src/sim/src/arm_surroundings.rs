@@ -105,7 +105,6 @@ impl ArmSurroundings {
             solid: world
                 .obstacles()
                 .filter(|o| o.distance(at.x, at.y) < REACH)
-                .copied()
                 .collect(),
             objects: world
                 .objects()

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use crate::base::Velocity;
 use crate::fault::FaultParams;
-use crate::geometry::{wrap_angle, Pose2};
+use crate::geometry::{wrap_angle, Pose2, UprightBox};
 use crate::goal_record::{GoalId, GoalRecord};
 use crate::nav_error_code::NavErrorCode;
 use crate::occupancy_grid::OccupancyGrid;
-use crate::path_follower::{advance, length, pursue, remaining, turn_rate};
+use crate::path_follower::{advance, ahead, length, pursue, remaining, turn_rate};
 use crate::path_planner::{plan_path, PlanFailure, COMFORT, SAFETY_MARGIN};
 use crate::progress::{Progress, LEAST_WAY, PATIENCE};
 use crate::recovery::Recovery;
@@ -31,6 +31,14 @@ pub const MAX_DETOURS: u32 = 20;
 const DETOUR: f64 = 0.1;
 /// Waiting this long within the tolerance, but not yet where it aims, is enough.
 const GOOD_ENOUGH: Duration = Duration::from_secs(1);
+/// People are seen as far as this, metres …
+const SIGHT: f64 = 3.0;
+/// … and looked out for on this much of the way, metres,
+const LOOK_OUT: f64 = 2.0;
+/// to keep this much farther away from them than the radius, metres.
+const AVOID_ROOM: f64 = 0.15;
+/// How often a way around somebody is looked for at most.
+const AVOID_PERIOD: Duration = Duration::from_millis(500);
 /// How long zero is put out after a goal's end.
 const STOP_TIME: Duration = Duration::from_millis(300);
 
@@ -83,6 +91,8 @@ struct ActiveGoal {
     pose: Pose2,
     path: Vec<[f64; 2]>,
     planned_version: u64,
+    /// When it last looked for a way around somebody.
+    avoided_at: Option<Duration>,
     accepted: Duration,
     /// Once the position is reached only the heading is corrected: no dithering at the edge.
     at_position: bool,
@@ -166,6 +176,7 @@ impl Navigator {
                     pose,
                     path,
                     planned_version: world.version(),
+                    avoided_at: None,
                     accepted: now,
                     at_position: false,
                     progress: Progress::new(feedback.distance_remaining, now),
@@ -327,6 +338,7 @@ impl Navigator {
             goal.progress.wait_again(now);
         }
         advance(&mut goal.path, estimate);
+        self.avoid_movers(goal, estimate, world, now);
         let remaining = remaining(&goal.path, estimate);
         let to_goal = estimate.distance(goal.pose);
         let yaw_error = wrap_angle(goal.pose.yaw - estimate.yaw);
@@ -372,6 +384,40 @@ impl Navigator {
             0.5
         };
         share * XY_TOLERANCE
+    }
+
+    /// Plans a way around people who stand or walk on the way ahead, as far as it can see them.
+    ///
+    /// Where there is none it goes on: protection holds the base until they have gone.
+    fn avoid_movers(&self, goal: &mut ActiveGoal, estimate: Pose2, world: &World, now: Duration) {
+        let due = goal
+            .avoided_at
+            .is_none_or(|at| now.saturating_sub(at) >= AVOID_PERIOD);
+        if !due {
+            return;
+        }
+        let seen: Vec<UprightBox> = world
+            .movers()
+            .filter(|m| m.distance(estimate.x, estimate.y) <= SIGHT)
+            .collect();
+        let ahead = ahead(&goal.path, estimate, LOOK_OUT);
+        let room = self.spec.radius + AVOID_ROOM;
+        let blocked = seen
+            .iter()
+            .any(|m| ahead.iter().any(|p| m.distance(p[0], p[1]) < room));
+        if !blocked {
+            return;
+        }
+        goal.avoided_at = Some(now);
+        let mut grid = self.grid.clone();
+        for mover in &seen {
+            grid.stamp(mover);
+        }
+        let clearance = grid.clearance(goal.pose.x, goal.pose.y);
+        let (from, to) = ([estimate.x, estimate.y], [goal.pose.x, goal.pose.y]);
+        if let Ok(path) = plan_path(&grid, self.spec.radius, from, to, clearance) {
+            goal.path = path;
+        }
     }
 
     /// Plans again because the world has changed.

@@ -1,5 +1,6 @@
 //! How far each place is from obstacles: the navigator's costmap.
 
+use crate::geometry::UprightBox;
 use crate::world::World;
 
 /// Edge length of a cell, metres: Nav2's default.
@@ -30,22 +31,27 @@ impl OccupancyGrid {
             height,
             clearance: vec![MAX_CLEARANCE as f32; width * height],
         };
-        for obstacle in world.obstacles() {
-            let (hx, hy) = obstacle.half_extents();
-            let reach = [hx + MAX_CLEARANCE, hy + MAX_CLEARANCE];
-            let low = grid.clamped(obstacle.x - reach[0], obstacle.y - reach[1]);
-            let high = grid.clamped(obstacle.x + reach[0], obstacle.y + reach[1]);
-            for row in low.1..=high.1 {
-                for column in low.0..=high.0 {
-                    let [x, y] = grid.center((column, row));
-                    let distance = obstacle.distance(x, y) as f32;
-                    if let Some(cell) = grid.clearance.get_mut(row * width + column) {
-                        *cell = cell.min(distance);
-                    }
+        for obstacle in world.fixed_obstacles() {
+            grid.stamp(&obstacle);
+        }
+        grid
+    }
+
+    /// Draws one more obstacle.
+    pub fn stamp(&mut self, obstacle: &UprightBox) {
+        let (hx, hy) = obstacle.half_extents();
+        let reach = [hx + MAX_CLEARANCE, hy + MAX_CLEARANCE];
+        let low = self.clamped(obstacle.x - reach[0], obstacle.y - reach[1]);
+        let high = self.clamped(obstacle.x + reach[0], obstacle.y + reach[1]);
+        for row in low.1..=high.1 {
+            for column in low.0..=high.0 {
+                let [x, y] = self.center((column, row));
+                let distance = obstacle.distance(x, y) as f32;
+                if let Some(cell) = self.clearance.get_mut(row * self.width + column) {
+                    *cell = cell.min(distance);
                 }
             }
         }
-        grid
     }
 
     fn clamped(&self, x: f64, y: f64) -> (usize, usize) {

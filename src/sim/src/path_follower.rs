@@ -134,6 +134,14 @@ pub fn point_ahead(path: &[[f64; 2]], at: Pose2, ahead: f64) -> [f64; 2] {
     from
 }
 
+/// Points of the way every 10 cm, from where the robot is to `far` metres further on.
+#[must_use]
+pub fn ahead(path: &[[f64; 2]], at: Pose2, far: f64) -> Vec<[f64; 2]> {
+    (0..=(far / 0.1) as usize)
+        .map(|k| point_ahead(path, at, 0.1 * k as f64))
+        .collect()
+}
+
 /// Length of a way, metres.
 #[must_use]
 pub fn length(path: &[[f64; 2]]) -> f64 {

@@ -22,6 +22,10 @@ pub enum Stream {
     Objects = 5,
     /// The arm's motion planner.
     ArmPlanner = 6,
+    /// The odometry's position and the localisation's drift.
+    Drift = 7,
+    /// Worlds that are made up.
+    Generator = 8,
 }
 
 /// A reproducible source of random numbers.

@@ -19,6 +19,7 @@ use crate::localization::Localization;
 use crate::navigator::Navigator;
 use crate::planning_scene::PlanningScene;
 use crate::random::{SeededRandom, Stream};
+use crate::schedule::Schedule;
 use crate::sim_event::SimEvent;
 use crate::world::World;
 use crate::world_file::WorldFile;
@@ -32,6 +33,7 @@ mod gripper;
 mod head;
 mod navigation;
 mod planning;
+mod schedule;
 mod sensors;
 mod truth;
 
@@ -94,6 +96,9 @@ pub struct Robot {
     camera: Camera,
     faults: FaultSchedule,
     doors_closed_by_faults: Vec<String>,
+    schedule: Schedule,
+    /// Doors that somebody is about to move, and whether they are open then.
+    doors_waiting: Vec<(String, bool)>,
     object_random: SeededRandom,
     planner_random: SeededRandom,
     events: VecDeque<(Duration, SimEvent)>,
@@ -165,6 +170,8 @@ impl Robot {
             camera: Camera::new(&file.robot, &file.noise, seed),
             faults,
             doors_closed_by_faults: Vec::new(),
+            schedule: Schedule::new(&file.schedule)?,
+            doors_waiting: Vec::new(),
             object_random: SeededRandom::new(seed, Stream::Objects),
             planner_random: SeededRandom::new(seed, Stream::ArmPlanner),
             events: VecDeque::new(),
@@ -232,6 +239,7 @@ impl Robot {
         self.now += part;
         let dt = part.as_secs_f64();
         self.step_faults();
+        self.step_others(dt);
         self.step_base(dt);
         self.step_arm(dt);
         self.step_gripper(dt);

@@ -37,6 +37,23 @@ pub enum SimEvent {
         /// How far it fell, metres.
         fell: f64,
     },
+    /// Somebody opened or closed a door.
+    DoorMoved {
+        /// The door.
+        door: String,
+        /// Whether it is open now.
+        open: bool,
+    },
+    /// Somebody moved an object.
+    ObjectMoved {
+        /// The object.
+        object: String,
+    },
+    /// The localisation noticed that it had drifted, and jumped.
+    Relocalized {
+        /// How far its estimate jumped, metres.
+        by: f64,
+    },
     /// A fault struck or began.
     Fault(FaultKind),
 }

@@ -6,6 +6,7 @@ use nalgebra::{Isometry3, Point3, Translation3, UnitQuaternion, Vector3};
 
 use crate::error::SimError;
 use crate::geometry::{yaw_of, UprightBox};
+use crate::person::Person;
 use crate::world_file::{ObjectSpec, WorldFile};
 use eh_contract::semantic_map::SemanticMap;
 
@@ -102,6 +103,7 @@ pub struct World {
     furniture: Vec<UprightBox>,
     doors: Vec<DoorLeaf>,
     objects: Vec<WorldObject>,
+    people: Vec<Person>,
     version: u64,
 }
 
@@ -189,6 +191,7 @@ impl World {
             furniture,
             doors,
             objects: Vec::new(),
+            people: file.people.iter().map(Person::new).collect(),
             version: 0,
         };
         for spec in &file.objects {
@@ -239,12 +242,55 @@ impl World {
         self.objects.iter().position(|o| o.spec.id == id)
     }
 
-    /// Walls, closed doors and furniture: what stands in the way of the base.
-    pub fn obstacles(&self) -> impl Iterator<Item = &UprightBox> {
+    /// Walls, closed doors and furniture: what does not walk about.
+    pub fn fixed_obstacles(&self) -> impl Iterator<Item = UprightBox> + '_ {
         self.walls
             .iter()
             .chain(&self.furniture)
-            .chain(self.doors.iter().filter(|d| !d.open).map(|d| &d.leaf))
+            .copied()
+            .chain(self.closed_doors())
+    }
+
+    /// What moves by itself: people.
+    pub fn movers(&self) -> impl Iterator<Item = UprightBox> + '_ {
+        self.people.iter().map(Person::outline)
+    }
+
+    /// All that stands in the way of the base.
+    pub fn obstacles(&self) -> impl Iterator<Item = UprightBox> + '_ {
+        self.fixed_obstacles().chain(self.movers())
+    }
+
+    fn closed_doors(&self) -> impl Iterator<Item = UprightBox> + '_ {
+        self.doors.iter().filter(|d| !d.open).map(|d| d.leaf)
+    }
+
+    /// The people.
+    #[must_use]
+    pub fn people(&self) -> &[Person] {
+        &self.people
+    }
+
+    /// Lets everybody walk on for `dt` seconds. `robots`: x, y and radius of each, metres.
+    pub(crate) fn step_people(&mut self, dt: f64, robots: &[[f64; 3]]) {
+        if self.people.is_empty() {
+            return;
+        }
+        let shut: Vec<UprightBox> = self.closed_doors().collect();
+        for person in &mut self.people {
+            person.step(dt, robots, &shut);
+        }
+    }
+
+    /// Whether a door's leaf would meet something round at (x, y), or one of the people.
+    pub(crate) fn door_is_obstructed(&self, id: &str, x: f64, y: f64, radius: f64) -> bool {
+        self.doors.iter().filter(|d| d.id == id).any(|door| {
+            let people = self.people.iter().map(Person::position);
+            door.leaf.distance(x, y) < radius
+                || people
+                    .into_iter()
+                    .any(|[x, y]| door.leaf.distance(x, y) < 0.3)
+        })
     }
 
     /// Opens or closes a door; returns whether that changed anything.
@@ -330,7 +376,6 @@ impl World {
             solid: self
                 .obstacles()
                 .filter(|o| o.distance(eye.x, eye.y) <= range)
-                .copied()
                 .collect(),
             objects: self.objects.iter().map(WorldObject::outline).collect(),
         }

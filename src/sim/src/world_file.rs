@@ -6,6 +6,8 @@ use serde::Deserialize;
 
 use crate::error::SimError;
 use crate::fault::FaultSpec;
+use crate::person::PersonSpec;
+use crate::schedule::{Deed, HappeningSpec, Schedule};
 use eh_contract::semantic_map::{
     Door, Furniture, NamedPlace, Names, Room, SemanticMap, MAX_COORDINATE,
 };
@@ -162,6 +164,16 @@ pub struct Noise {
     pub odom_yaw_per_metre: f64,
     /// Odometry's heading error, radians per √radian turned.
     pub odom_yaw_per_radian: f64,
+    /// Odometry's position error along and across, metres per √metre driven.
+    pub odom_position_per_metre: f64,
+    /// How the localisation drifts between relocalisations: metres in x and y per √metre driven.
+    pub localization_drift_per_metre: f64,
+    /// The same for its heading: radians per √metre driven.
+    pub localization_yaw_drift_per_metre: f64,
+    /// Time in which the localisation corrects its drift to 1/e, seconds; 0: not before it jumps.
+    pub localization_correction_time: f64,
+    /// The localisation notices a drift of this much, metres, and jumps; 0: never.
+    pub relocalization_distance: f64,
     /// Standard deviation of the localisation's position, metres in x and y.
     pub localization_position: f64,
     /// Standard deviation of the localisation's heading, radians.
@@ -183,6 +195,11 @@ impl Default for Noise {
             odom_scale: 0.01,
             odom_yaw_per_metre: 0.005,
             odom_yaw_per_radian: 0.005,
+            odom_position_per_metre: 0.0,
+            localization_drift_per_metre: 0.0,
+            localization_yaw_drift_per_metre: 0.0,
+            localization_correction_time: 0.0,
+            relocalization_distance: 0.0,
             localization_position: 0.01,
             localization_yaw: 0.004,
             scan: 0.01,
@@ -205,6 +222,11 @@ impl Noise {
             odom_scale: 0.0,
             odom_yaw_per_metre: 0.0,
             odom_yaw_per_radian: 0.0,
+            odom_position_per_metre: 0.0,
+            localization_drift_per_metre: 0.0,
+            localization_yaw_drift_per_metre: 0.0,
+            localization_correction_time: 0.0,
+            relocalization_distance: 0.0,
             localization_position: 0.0,
             localization_yaw: 0.0,
             scan: 0.0,
@@ -227,6 +249,10 @@ pub struct WorldFile {
     pub noise: Noise,
     /// The faults.
     pub faults: Vec<FaultSpec>,
+    /// What others do with doors and objects.
+    pub schedule: Vec<HappeningSpec>,
+    /// Those who walk about.
+    pub people: Vec<PersonSpec>,
     /// The seed when the caller gives none.
     pub seed: u64,
 }
@@ -254,6 +280,10 @@ struct RawWorld {
     #[serde(default)]
     faults: Vec<FaultSpec>,
     #[serde(default)]
+    schedule: Vec<HappeningSpec>,
+    #[serde(default)]
+    people: Vec<PersonSpec>,
+    #[serde(default)]
     seed: u64,
 }
 
@@ -278,6 +308,8 @@ impl WorldFile {
             robot: raw.robot,
             noise: raw.noise,
             faults: raw.faults,
+            schedule: raw.schedule,
+            people: raw.people,
             seed: raw.seed,
         };
         world.validate()?;
@@ -296,6 +328,8 @@ impl WorldFile {
             ("furniture", self.map.furniture.len()),
             ("objects", self.objects.len()),
             ("faults", self.faults.len()),
+            ("schedule", self.schedule.len()),
+            ("people", self.people.len()),
         ] {
             if count > MAX_ENTRIES {
                 return Err(bad(
@@ -344,6 +378,47 @@ impl WorldFile {
         for fault in &self.faults {
             fault.validate()?;
             self.validate_fault(fault)?;
+        }
+        self.validate_schedule()?;
+        let mut walkers = BTreeSet::new();
+        for person in &self.people {
+            person
+                .validate()
+                .map_err(|problem| bad("people", &person.id, problem))?;
+            if person.id.is_empty() || !walkers.insert(&person.id) {
+                return Err(bad(
+                    "people",
+                    &person.id,
+                    "the id is empty or used twice; give each its own".to_owned(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn validate_schedule(&self) -> Result<(), SimError> {
+        Schedule::new(&self.schedule)?;
+        for (index, spec) in self.schedule.iter().enumerate() {
+            let unknown = |what: &str, id: &str| {
+                Err(bad(
+                    "schedule",
+                    &index.to_string(),
+                    format!("names the {what} '{id}', which the file does not define"),
+                ))
+            };
+            match spec.deed() {
+                Ok(Deed::Door { door, .. }) if self.map.door(&door).is_none() => {
+                    return unknown("door", &door);
+                }
+                Ok(Deed::Object { object, .. }) if !self.objects.iter().any(|o| o.id == object) => {
+                    return unknown("object", &object);
+                }
+                Ok(Deed::Object { onto: Some(id), .. }) if self.map.furniture(&id).is_none() => {
+                    return unknown("furniture", &id);
+                }
+                // What is no deed was refused above.
+                Ok(_) | Err(_) => {}
+            }
         }
         Ok(())
     }
@@ -522,6 +597,23 @@ impl WorldFile {
             ("odom_scale", n.odom_scale, 0.5),
             ("odom_yaw_per_metre", n.odom_yaw_per_metre, 0.5),
             ("odom_yaw_per_radian", n.odom_yaw_per_radian, 0.5),
+            ("odom_position_per_metre", n.odom_position_per_metre, 0.5),
+            (
+                "localization_drift_per_metre",
+                n.localization_drift_per_metre,
+                0.5,
+            ),
+            (
+                "localization_yaw_drift_per_metre",
+                n.localization_yaw_drift_per_metre,
+                0.5,
+            ),
+            (
+                "localization_correction_time",
+                n.localization_correction_time,
+                1e4,
+            ),
+            ("relocalization_distance", n.relocalization_distance, 10.0),
             ("localization_position", n.localization_position, 1.0),
             ("localization_yaw", n.localization_yaw, 0.5),
             ("scan", n.scan, 1.0),
@@ -611,6 +703,12 @@ furniture: [{id: t, class: table, center: [2, 2], size: [1, 1, 0.7], surface: tr
         assert!(refused("faults: [{fault: gremlin}]").contains("gremlin"));
         assert!(refused("faults: [{fault: door_closed, params: {door: d9}}]").contains("d9"));
         assert!(refused("colour: red").contains("colour"));
+        assert!(refused("schedule: [{door: d9, open: true}]").contains("'d9'"));
+        assert!(refused("schedule: [{object: o9, onto: t}]").contains("'o9'"));
+        assert!(refused("people: [{id: p, path: []}]").contains("points"));
+        let twice = "{id: p, path: [[1, 1]]}";
+        assert!(refused(&format!("people: [{twice}, {twice}]")).contains("twice"));
+        assert!(refused("noise: {relocalization_distance: -1}").contains("-1"));
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use common::protected::{Drive, Protected};
 use eh_sim::progress::{LEAST_TURN, LEAST_WAY, PATIENCE};
 use eh_sim::random::{SeededRandom, Stream};
 use eh_sim::recovery::LONGEST;
-use eh_sim::{FaultKind, FaultSpec, NavStatus, Pose2, Robot, Velocity, WorldFile};
+use eh_sim::{FaultKind, FaultSpec, NavStatus, Pose2, Robot, Velocity};
 
 /// Room to obstacles that goals have at least, metres: the least at which skills stand beside furniture.
 const GOAL_ROOM: f64 = 0.30;
@@ -67,9 +67,10 @@ fn last_end(way: f64) -> Duration {
 #[test]
 fn goals_are_reached_in_time_and_none_is_held() {
     let mut longest = Duration::ZERO;
-    for (name, text) in common::shipped_worlds() {
+    for (name, file) in common::quiet_worlds() {
         for seed in 0..3_u64 {
-            let mut protected = Protected::new(Robot::from_yaml(text, Some(seed)).unwrap());
+            let robot = Robot::new(file.clone(), Some(seed)).unwrap();
+            let mut protected = Protected::new(robot);
             let mut random = SeededRandom::new(1000 + seed, Stream::Objects);
             for k in 0..8 {
                 let goal = if k % 2 == 0 {
@@ -100,9 +101,9 @@ fn goals_are_reached_in_time_and_none_is_held() {
 
 #[test]
 fn a_robot_that_hugs_furniture_gets_away() {
-    for (name, text) in common::shipped_worlds() {
+    for (name, file) in common::quiet_worlds() {
         for seed in 0..8_u64 {
-            let mut file = WorldFile::from_yaml(text).unwrap();
+            let mut file = file.clone();
             let mut random = SeededRandom::new(seed, Stream::Objects);
             let robot = Robot::new(file.clone(), Some(seed)).unwrap();
             // Inside the stop zone, which reaches 0.021 m, or touching.

@@ -4,12 +4,12 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{apartment_text, two_rooms_text};
+use common::apartment_text;
 use eh_sim::{Robot, SemanticMap, WorldFile};
 
 #[test]
 fn the_map_is_read_without_the_objects() {
-    for text in [apartment_text(), two_rooms_text()] {
+    for (_, text) in common::shipped_worlds() {
         let map = SemanticMap::from_yaml(text).unwrap();
         assert_eq!(map, WorldFile::from_yaml(text).unwrap().map);
         // The same map from a file that has no other section.
@@ -26,7 +26,7 @@ fn the_map_is_read_without_the_objects() {
 
 #[test]
 fn doors_join_the_rooms_they_say() {
-    for text in [apartment_text(), two_rooms_text()] {
+    for (_, text) in common::shipped_worlds() {
         let map = SemanticMap::from_yaml(text).unwrap();
         for door in &map.doors {
             let ([cx, cy], width) = (door.center(), door.width());
@@ -83,7 +83,7 @@ fn the_example_of_the_readme_takes_the_cup_away_on_the_second_goal() {
     let readme = include_str!("../../../worlds/README.md");
     let example = readme
         .split("```yaml\n")
-        .nth(1)
+        .find(|part| part.starts_with("faults:"))
         .unwrap()
         .split("```")
         .next()
@@ -105,4 +105,62 @@ fn the_example_of_the_readme_takes_the_cup_away_on_the_second_goal() {
         assert_eq!(place(&robot), eh_sim::Support::Furniture(on.to_owned()));
     }
     assert_eq!(robot.pending_faults().count(), 0);
+}
+
+#[test]
+fn the_example_of_others_in_the_readme_is_understood() {
+    let readme = include_str!("../../../worlds/README.md");
+    let example = readme
+        .split("```yaml\n")
+        .find(|part| part.starts_with("schedule:"))
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let mut robot = Robot::from_yaml(&format!("{}\n{example}", apartment_text()), None).unwrap();
+    let open = |robot: &Robot| {
+        let truth = robot.ground_truth();
+        truth
+            .doors
+            .iter()
+            .find(|(id, _)| id == "study_door")
+            .unwrap()
+            .1
+    };
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        common::settle(&mut robot, 29.0);
+        seen.push(open(&robot));
+        common::settle(&mut robot, 1.0);
+    }
+    assert_eq!(seen, [true, false, true, false]);
+    assert_eq!(robot.world().people().len(), 1);
+}
+
+#[test]
+fn the_clutter_table_hides_things_from_where_the_robot_starts() {
+    let text = include_str!("../../../worlds/clutter_table.yaml");
+    let mut file = WorldFile::from_yaml(text).unwrap();
+    file.noise = eh_sim::world_file::Noise::none();
+    let on_table = file
+        .objects
+        .iter()
+        .filter(|o| o.on.as_deref() == Some("long_table"))
+        .count();
+    assert!(on_table >= 15, "{on_table}");
+    let mut robot = Robot::new(file, None).unwrap();
+    // Nearer to it, and looking down at it: 0.74 m high, the camera 1.25 m.
+    let drive = common::drive(&mut robot, eh_sim::Pose2::new(-0.5, 0.0, 0.0));
+    assert_eq!(drive, eh_sim::NavStatus::Succeeded);
+    let at = std::time::Duration::from_millis(500);
+    robot
+        .move_head(vec![eh_sim::HeadPoint {
+            pan: 0.0,
+            tilt: 0.45,
+            at,
+        }])
+        .unwrap();
+    common::settle(&mut robot, 1.5);
+    let seen = robot.detect().unwrap().detections.len();
+    assert!((6..on_table - 2).contains(&seen), "{seen} of {on_table}");
 }

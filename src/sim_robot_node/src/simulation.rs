@@ -106,7 +106,12 @@ impl Simulation {
             SimEvent::Fault(kind) => {
                 log_info!(self.node.logger(), "fault: {}", kind.name())
             }
+            SimEvent::Relocalized { by } => {
+                log_info!(self.node.logger(), "the localisation jumps by {by:.2} m")
+            }
             SimEvent::CommandTimeout
+            | SimEvent::DoorMoved { .. }
+            | SimEvent::ObjectMoved { .. }
             | SimEvent::NavEnded(_)
             | SimEvent::ArmEnded(_)
             | SimEvent::GripperEnded(_)

@@ -51,6 +51,12 @@ pub(crate) fn truth_json(simulation: &Simulation) -> String {
         .iter()
         .map(|(id, open)| (id.clone(), json!(open)))
         .collect();
+    let people: Map<String, Value> = robot
+        .world()
+        .people()
+        .iter()
+        .map(|person| (person.id().into(), json!(person.position())))
+        .collect();
     json!({
         "time": robot.now().as_secs_f64(),
         "seed": robot.seed(),
@@ -63,6 +69,7 @@ pub(crate) fn truth_json(simulation: &Simulation) -> String {
         "objects": objects,
         "joints": joints,
         "doors": doors,
+        "people": people,
         "collisions": truth.collisions,
         "goals": goals,
         "requests": requests,
@@ -111,6 +118,10 @@ fn name(event: &SimEvent) -> String {
         SimEvent::Grasped { object } => format!("grasped {object}"),
         SimEvent::Slipped { object, .. } => format!("slipped {object}"),
         SimEvent::Released { object, .. } => format!("released {object}"),
+        SimEvent::DoorMoved { door, open: true } => format!("opened {door}"),
+        SimEvent::DoorMoved { door, open: false } => format!("closed {door}"),
+        SimEvent::ObjectMoved { object } => format!("moved {object}"),
+        SimEvent::Relocalized { .. } => "relocalized".into(),
         SimEvent::Fault(kind) => format!("fault {}", kind.name()),
     }
 }

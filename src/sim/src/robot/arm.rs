@@ -228,7 +228,7 @@ impl Robot {
     }
 
     fn begin_arm(&mut self, id: GoalId, goal: &ArmGoal) {
-        self.faults.happened(Occasion::ArmGoal, self.now);
+        self.occasion(Occasion::ArmGoal);
         let fault = self.strike(FaultKind::ArmAbort);
         match self.plan_arm(goal) {
             Ok(plan) => {

@@ -22,8 +22,12 @@ impl Robot {
             .faults
             .lasting(FaultKind::LocalizationJump)
             .map_or([0.0; 3], |p| p.offset.unwrap_or([0.6, 0.3, 0.2]));
-        self.localization
+        let jump = self
+            .localization
             .step(&motion, self.base.pose(), self.now, offset);
+        if let Some(by) = jump {
+            self.push(SimEvent::Relocalized { by });
+        }
         let ended = self
             .navigator
             .step(self.localization.map_to_base(), &self.world, self.now);

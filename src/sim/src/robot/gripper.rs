@@ -24,7 +24,7 @@ impl Robot {
     pub fn move_gripper(&mut self, position: f64, max_effort: f64) -> Result<GoalId, SimError> {
         within("the gripper's position in m", position, 0.0, MAX_WIDTH)?;
         finite("the gripper's effort", max_effort)?;
-        self.faults.happened(Occasion::GripperGoal, self.now);
+        self.occasion(Occasion::GripperGoal);
         if let Some(old) = self.gripper_goal.take() {
             let state = self.gripper.state(self.now);
             self.end_gripper(old, GripperStatus::Preempted(state));
@@ -139,7 +139,7 @@ impl Robot {
             return;
         }
         let (id, mass) = (object.spec.id.clone(), object.spec.mass);
-        self.faults.happened(Occasion::Grasp, self.now);
+        self.occasion(Occasion::Grasp);
         if self.strike(FaultKind::GraspSlip).is_some() {
             held.slips_after = Some(self.object_random.between(0.03, 0.08));
         } else if FRICTION * self.gripper.max_effort() < mass * GRAVITY {
@@ -166,7 +166,7 @@ impl Robot {
         held.lifted |= lifts;
         let slips = held.slips_after.is_some_and(|limit| moved >= limit);
         if lifts {
-            self.faults.happened(Occasion::Lift, self.now);
+            self.occasion(Occasion::Lift);
         }
         if slips {
             self.slip();

@@ -28,7 +28,7 @@ impl Robot {
             "base_link" => self.localization.map_to_base().compose(pose),
             other => return Err(unknown_frame(other)),
         };
-        self.faults.happened(Occasion::NavGoal, self.now);
+        self.occasion(Occasion::NavGoal);
         let fault = self.strike(FaultKind::NavAbort);
         let id = self.navigator.start(
             in_map,

@@ -73,6 +73,11 @@ impl Robot {
             eat(q);
         }
         eat(self.gripper.width());
+        for person in self.world.people() {
+            for v in person.position() {
+                eat(v);
+            }
+        }
         for object in self.world.objects() {
             for v in object
                 .pose

@@ -28,7 +28,24 @@ pub fn shipped_worlds() -> Vec<(&'static str, &'static str)> {
     vec![
         ("apartment", apartment_text()),
         ("two_rooms", two_rooms_text()),
+        (
+            "clutter_table",
+            include_str!("../../../../worlds/clutter_table.yaml"),
+        ),
+        ("corridor", include_str!("../../../../worlds/corridor.yaml")),
     ]
+}
+
+/// The worlds that ship with the usual noise, and nobody in them but the robot.
+pub fn quiet_worlds() -> Vec<(&'static str, WorldFile)> {
+    let quiet = |(name, text)| {
+        let mut file = WorldFile::from_yaml(text).unwrap();
+        file.noise = Noise::default();
+        file.schedule.clear();
+        file.people.clear();
+        (name, file)
+    };
+    shipped_worlds().into_iter().map(quiet).collect()
 }
 
 /// The apartment with its usual uncertainty.
