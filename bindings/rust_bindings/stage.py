@@ -40,8 +40,17 @@ def find_share(name, places):
 
 
 def has_bindings(name, places):
-    """Whether the prefix that is found first for Rust folders has one of this package."""
-    return any((place / 'share' / name / 'rust' / 'Cargo.toml').is_file() for place in places)
+    """Whether the package brings bindings, as all do from ROS 2 Lyrical on.
+
+    The first prefix that has the package decides: bindings further down may be of other definitions.
+    """
+    for place in places:
+        share = place / 'share' / name
+        if (share / 'rust' / 'Cargo.toml').is_file():
+            return True
+        if any((share / kind).is_dir() for kind in KINDS):
+            return False
+    return False
 
 
 def package_version(share):
