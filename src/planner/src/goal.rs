@@ -8,7 +8,7 @@ use eh_contract::scene::{Kind, RelationKind, SceneObject, SceneSnapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::lexicon::normalise;
+use crate::text::normalise;
 
 /// Placeholder of the place where the task was given.
 pub const HERE: &str = "here";
@@ -32,6 +32,40 @@ pub struct NamedAttribute {
     pub spoken: String,
     /// All words for it.
     pub names: BTreeSet<String>,
+}
+
+/// How many of the things that fit are meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Count {
+    /// One.
+    #[default]
+    One,
+    /// So many, two at least.
+    Exactly(u32),
+    /// All that are known, one at least.
+    All,
+}
+
+/// By what the one is chosen that has most or least of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Volume of the box around it.
+    Size,
+    /// Its height.
+    Height,
+    /// Its distance from the robot.
+    Distance,
+}
+
+/// The biggest, the nearest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Superlative {
+    /// By what.
+    pub by: Measure,
+    /// Least of it instead of most.
+    pub least: bool,
 }
 
 /// A thing as the instruction describes it.
@@ -62,6 +96,10 @@ pub struct Description {
     pub other: bool,
     /// What the robot holds.
     pub held: bool,
+    /// How many of those that fit.
+    pub count: Count,
+    /// Of those that fit the biggest, the nearest.
+    pub most: Option<Superlative>,
 }
 
 /// Everything described, by the name that goals use.
@@ -115,6 +153,19 @@ impl Description {
         }
         if self.other {
             out.push('!');
+        }
+        if let Some(most) = self.most {
+            out.push(if most.least { '<' } else { '>' });
+            out.push_str(match most.by {
+                Measure::Size => "size",
+                Measure::Height => "height",
+                Measure::Distance => "distance",
+            });
+        }
+        match self.count {
+            Count::One => {}
+            Count::Exactly(n) => out.push_str(&format!("*{n}")),
+            Count::All => out.push_str("*all"),
         }
         // A thing within itself can only come from a damaged program.
         if depth < 4 {
@@ -319,25 +370,24 @@ pub fn distance_from_robot(scene: &SceneSnapshot, robot: &str, object: &str) -> 
     }
 }
 
+/// Relative difference of sizes \[1\] below which two things count as equally big: a detector's error.
+const SAME: f64 = 0.05;
+
 /// Least confidence at which an object counts beside one that is believed more.
 const DOUBTFUL: f64 = 0.3;
 
-/// Finds what a description means.
-///
-/// Of several that fit: the one that the noun names best, then those where it is said to be, then what the
-/// robot holds, then those preferred by context; `any` takes the nearest. What is left is
-/// [`Resolution::Several`].
-pub fn resolve(
+/// What fits a description as well as anything does, and what fits but is elsewhere.
+struct Fitting<'a> {
+    fits: Vec<&'a SceneObject>,
+    elsewhere: Vec<String>,
+}
+
+/// `None`: the place where it should be is not known yet.
+fn fitting<'a>(
     description: &Description,
-    scene: &SceneSnapshot,
+    scene: &'a SceneSnapshot,
     bindings: Bindings<'_>,
-) -> Resolution {
-    if description.held {
-        return match scene.objects_of(bindings.robot, RelationKind::Holds).next() {
-            Some(held) => Resolution::One(held.into()),
-            None => Resolution::Unknown,
-        };
-    }
+) -> Option<Fitting<'a>> {
     let taken: BTreeSet<&String> = if description.other {
         bindings.bound.values().collect()
     } else {
@@ -357,53 +407,122 @@ pub fn resolve(
         .collect();
     let mut elsewhere = Vec::new();
     if let Some((how, thing)) = &description.within {
-        let Some(place) = bindings.bound.get(thing) else {
-            return Resolution::Unknown;
-        };
+        let place = bindings.bound.get(thing)?;
         let (inside, outside): (Vec<_>, Vec<_>) =
             ranked.into_iter().partition(|(_, o)| match how {
                 Place::At | Place::On => is_at(scene, &o.r#ref, place),
-                Place::Near => is_at(scene, &o.r#ref, place) || is_beside(scene, &o.r#ref, place),
+                Place::Near => {
+                    o.r#ref != *place
+                        && (is_at(scene, &o.r#ref, place) || is_beside(scene, &o.r#ref, place))
+                }
             });
         ranked = inside;
         elsewhere = outside.into_iter().map(|(_, o)| o.r#ref.clone()).collect();
     }
-    let Some(best) = ranked.iter().map(|(rank, _)| *rank).min() else {
-        return if elsewhere.is_empty() {
-            Resolution::Unknown
-        } else {
-            Resolution::Elsewhere(elsewhere)
-        };
-    };
+    let best = ranked.iter().map(|(rank, _)| *rank).min().unwrap_or(0);
     let mut fits: Vec<&SceneObject> = ranked
         .into_iter()
         .filter(|(rank, _)| *rank == best)
         .map(|(_, o)| o)
         .collect();
-    let keep = |fits: &mut Vec<&SceneObject>, test: &dyn Fn(&SceneObject) -> bool| {
-        if fits.iter().any(|o| test(o)) {
-            fits.retain(|o| test(o));
-        }
-    };
-    keep(&mut fits, &|o| {
-        scene.has(bindings.robot, RelationKind::Holds, &o.r#ref)
-    });
-    if let Some(place) = description
-        .prefer_in
-        .as_ref()
-        .and_then(|t| bindings.bound.get(t))
-    {
-        keep(&mut fits, &|o| is_at(scene, &o.r#ref, place));
-    }
-    keep(&mut fits, &|o| o.confidence >= DOUBTFUL);
-    // One glimpse may be a false detection; it does not make an object ambiguous that was seen often.
-    keep(&mut fits, &|o| o.sightings != 1);
     let distance = |o: &SceneObject| distance_from_robot(scene, bindings.robot, &o.r#ref);
     fits.sort_by(|a, b| {
         distance(a)
             .total_cmp(&distance(b))
             .then_with(|| a.r#ref.cmp(&b.r#ref))
     });
+    if let Some(most) = description.most {
+        let measure = |o: &SceneObject| {
+            let value = match most.by {
+                Measure::Size => o.size.x * o.size.y * o.size.z,
+                Measure::Height => o.size.z,
+                Measure::Distance => distance(o),
+            };
+            if most.least {
+                value
+            } else {
+                -value
+            }
+        };
+        fits.sort_by(|a, b| measure(a).total_cmp(&measure(b)));
+        if description.count == Count::One {
+            // Two that differ by less than a detector's error are equally big.
+            let first = fits.first().map(|o| measure(o));
+            fits.retain(|o| first.is_some_and(|f| (measure(o) - f).abs() <= SAME * f.abs()));
+        }
+    }
+    Some(Fitting { fits, elsewhere })
+}
+
+fn keep(fits: &mut Vec<&SceneObject>, test: impl Fn(&SceneObject) -> bool) {
+    if fits.iter().any(|o| test(o)) {
+        fits.retain(|o| test(o));
+    }
+}
+
+/// One glimpse may be a false detection; it does not count beside an object that was seen often, nor one
+/// that is hardly believed beside one that is.
+fn keep_credible(fits: &mut Vec<&SceneObject>) {
+    keep(fits, |o| o.confidence >= DOUBTFUL);
+    keep(fits, |o| o.sightings != 1);
+}
+
+/// All that fit a description equally well, nearest first, or most first where it says of what.
+pub fn resolve_all(
+    description: &Description,
+    scene: &SceneSnapshot,
+    bindings: Bindings<'_>,
+) -> Vec<String> {
+    let Some(Fitting { mut fits, .. }) = fitting(description, scene, bindings) else {
+        return Vec::new();
+    };
+    keep_credible(&mut fits);
+    fits.into_iter().map(|o| o.r#ref.clone()).collect()
+}
+
+/// Finds what a description means.
+///
+/// Of several that fit: the one that the noun names best, then those where it is said to be, then what the
+/// robot holds, then those preferred by context; `any` takes the nearest. What is left is
+/// [`Resolution::Several`].
+pub fn resolve(
+    description: &Description,
+    scene: &SceneSnapshot,
+    bindings: Bindings<'_>,
+) -> Resolution {
+    if description.held {
+        return match scene.objects_of(bindings.robot, RelationKind::Holds).next() {
+            Some(held) => Resolution::One(held.into()),
+            None => Resolution::Unknown,
+        };
+    }
+    let Some(Fitting {
+        mut fits,
+        elsewhere,
+    }) = fitting(description, scene, bindings)
+    else {
+        return Resolution::Unknown;
+    };
+    if fits.is_empty() {
+        return if elsewhere.is_empty() {
+            Resolution::Unknown
+        } else {
+            Resolution::Elsewhere(elsewhere)
+        };
+    }
+    if description.most.is_none() {
+        keep(&mut fits, |o| {
+            scene.has(bindings.robot, RelationKind::Holds, &o.r#ref)
+        });
+    }
+    if let Some(place) = description
+        .prefer_in
+        .as_ref()
+        .and_then(|t| bindings.bound.get(t))
+    {
+        keep(&mut fits, |o| is_at(scene, &o.r#ref, place));
+    }
+    keep_credible(&mut fits);
     match fits.as_slice() {
         [] => Resolution::Unknown,
         [only] => Resolution::One(only.r#ref.clone()),

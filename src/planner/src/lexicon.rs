@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use eh_contract::scene::{Kind, SceneSnapshot};
 
-use crate::phrase_table::Tables;
-use crate::planner::Language;
+use crate::goal::Superlative;
+use crate::phrase_table::{NounTable, PhraseTable, Tables};
+use crate::text::{atoms, is_han, normalise, singulars};
 
 /// Most atoms of one entry: the longest phrases of the tables have six.
 const MAX_ENTRY_ATOMS: usize = 12;
@@ -44,6 +45,17 @@ pub enum Reading {
     Other,
     /// all, every.
     All,
+    /// several.
+    Vague,
+    /// Between a Chinese number and a noun.
+    Measure,
+    /// biggest, nearest; `plain`: only where it is no attribute of the scene.
+    Most {
+        /// What.
+        most: Superlative,
+        /// See [`crate::phrase_table::SuperlativeWords::plain`].
+        plain: bool,
+    },
     /// Changes nothing.
     Filler,
     /// Digits or a number word.
@@ -89,199 +101,33 @@ pub struct NounMeaning {
     pub kinds: BTreeSet<String>,
 }
 
-#[derive(Clone, Debug)]
-struct Atom {
-    text: String,
-    separator: bool,
-}
-
 /// All words of one task.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Lexicon {
     entries: HashMap<String, Vec<Reading>>,
     nouns: BTreeMap<String, NounMeaning>,
     attributes: BTreeMap<String, BTreeSet<String>>,
+    /// Attributes of something in the scene.
+    in_scene: BTreeSet<String>,
     longest: usize,
-}
-
-fn is_han(c: char) -> bool {
-    matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{323AF}' | '〇')
-}
-
-/// Full-width letters, digits and punctuation as their usual forms.
-fn narrow(c: char) -> char {
-    match c {
-        '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
-        '\u{3000}' => ' ',
-        '’' | '‘' | 'ʼ' => '\'',
-        _ => c,
-    }
-}
-
-/// The language of a text: Chinese when it has a Chinese character.
-pub fn language_of(text: &str) -> Language {
-    if text.chars().any(is_han) {
-        Language::Zh
-    } else {
-        Language::En
-    }
-}
-
-fn atoms(text: &str) -> Vec<Atom> {
-    #[derive(PartialEq, Clone, Copy)]
-    enum Class {
-        Letter,
-        Digit,
-    }
-    let chars: Vec<char> = text.chars().map(narrow).collect();
-    let mut out = Vec::new();
-    let mut run = String::new();
-    let mut class = None;
-    let flush = |run: &mut String, out: &mut Vec<Atom>| {
-        if !run.is_empty() {
-            out.push(Atom {
-                text: std::mem::take(run),
-                separator: false,
-            });
-        }
-    };
-    for (i, &c) in chars.iter().enumerate() {
-        let next = chars.get(i + 1).copied();
-        if is_han(c) {
-            flush(&mut run, &mut out);
-            class = None;
-            out.push(Atom {
-                text: c.to_string(),
-                separator: false,
-            });
-        } else if c.is_ascii_digit()
-            || (c == '.' && class == Some(Class::Digit) && next.is_some_and(|n| n.is_ascii_digit()))
-        {
-            if class != Some(Class::Digit) {
-                flush(&mut run, &mut out);
-            }
-            class = Some(Class::Digit);
-            run.push(c);
-        } else if c.is_alphanumeric()
-            || (c == '\'' && !run.is_empty() && next.is_some_and(char::is_alphanumeric))
-        {
-            if class != Some(Class::Letter) {
-                flush(&mut run, &mut out);
-            }
-            class = Some(Class::Letter);
-            run.extend(c.to_lowercase());
-        } else {
-            flush(&mut run, &mut out);
-            class = None;
-            let separator = matches!(
-                c,
-                ',' | '.'
-                    | ';'
-                    | '!'
-                    | '?'
-                    | ':'
-                    | '\n'
-                    | '，'
-                    | '。'
-                    | '；'
-                    | '！'
-                    | '？'
-                    | '、'
-                    | '：'
-                    | '&'
-                    | '+'
-            );
-            // Hyphens, underscores, quotes and brackets only part words; other signs are words that
-            // nobody knows.
-            let silent = c.is_whitespace()
-                || c.is_control()
-                || matches!(
-                    c,
-                    '-' | '_'
-                        | '"'
-                        | '\''
-                        | '('
-                        | ')'
-                        | '“'
-                        | '”'
-                        | '《'
-                        | '》'
-                        | '「'
-                        | '」'
-                        | '['
-                        | ']'
-                        | '~'
-                        | '～'
-                        | '–'
-                        | '—'
-                        | '…'
-                        | '\u{FEFF}'
-                        | '\u{200B}'
-                );
-            if separator {
-                out.push(Atom {
-                    text: c.to_string(),
-                    separator: true,
-                });
-            } else if !silent {
-                out.push(Atom {
-                    text: c.to_string(),
-                    separator: false,
-                });
-            }
-        }
-    }
-    flush(&mut run, &mut out);
-    out
-}
-
-/// The form in which words are compared: atoms in lower case, joined by spaces.
-pub fn normalise(text: &str) -> String {
-    atoms(text)
-        .into_iter()
-        .filter(|a| !a.separator)
-        .map(|a| a.text)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// Singular forms that an English plural may have.
-fn singulars(word: &str) -> Vec<String> {
-    let mut out = Vec::new();
-    if word.len() < 4 || !word.is_ascii() {
-        return out;
-    }
-    if let Some(stem) = word.strip_suffix("ies") {
-        out.push(format!("{stem}y"));
-    }
-    if let Some(stem) = word.strip_suffix("ves") {
-        out.push(format!("{stem}fe"));
-        out.push(format!("{stem}f"));
-    }
-    if let Some(stem) = word.strip_suffix("es") {
-        out.push(stem.into());
-    }
-    if let Some(stem) = word.strip_suffix('s') {
-        out.push(stem.into());
-    }
-    if let Some(stem) = word.strip_suffix("'s") {
-        out.push(stem.into());
-    }
-    out
 }
 
 impl Lexicon {
     /// Collects the words of the tables, of the scene and of what perception knows.
     pub fn new(tables: &Tables, scene: &SceneSnapshot, vocabulary: &[String]) -> Self {
-        let mut lexicon = Lexicon {
-            entries: HashMap::new(),
-            nouns: BTreeMap::new(),
-            attributes: BTreeMap::new(),
-            longest: 1,
-        };
-        lexicon.add_phrases(tables);
-        lexicon.add_nouns(tables);
+        let mut lexicon = tables.words().clone();
         lexicon.add_scene(scene, vocabulary);
+        lexicon
+    }
+
+    /// Collects the words of tables.
+    pub(crate) fn of_tables(phrases: &PhraseTable, nouns: &NounTable) -> Self {
+        let mut lexicon = Lexicon {
+            longest: 1,
+            ..Lexicon::default()
+        };
+        lexicon.add_phrases(phrases);
+        lexicon.add_nouns(nouns);
         lexicon
     }
 
@@ -298,8 +144,7 @@ impl Lexicon {
         }
     }
 
-    fn add_phrases(&mut self, tables: &Tables) {
-        let p = &tables.phrases;
+    fn add_phrases(&mut self, p: &PhraseTable) {
         for (name, verb) in &p.verbs {
             let verb_reading = |alone| Reading::Verb {
                 name: name.clone(),
@@ -320,6 +165,8 @@ impl Lexicon {
             (&p.definite, Reading::Definite),
             (&p.other, Reading::Other),
             (&p.all, Reading::All),
+            (&p.vague, Reading::Vague),
+            (&p.measures, Reading::Measure),
             (&p.filler, Reading::Filler),
         ];
         for (forms, reading) in single {
@@ -350,14 +197,13 @@ impl Lexicon {
         }
     }
 
-    fn add_nouns(&mut self, tables: &Tables) {
-        let by_english: HashMap<String, &crate::phrase_table::Noun> = tables
-            .nouns
+    fn add_nouns(&mut self, table: &NounTable) {
+        let by_english: HashMap<String, &crate::phrase_table::Noun> = table
             .nouns
             .iter()
             .flat_map(|n| n.en.iter().map(move |e| (normalise(e), n)))
             .collect();
-        for noun in &tables.nouns.nouns {
+        for noun in &table.nouns {
             let names: BTreeSet<String> = noun
                 .en
                 .iter()
@@ -393,7 +239,18 @@ impl Lexicon {
                 meaning.kinds.extend(noun.kinds.iter().cloned());
             }
         }
-        for attribute in &tables.nouns.attributes {
+        for row in &table.superlatives {
+            let most = Superlative {
+                by: row.by,
+                least: row.least,
+            };
+            for (forms, plain) in [(&row.words, false), (&row.plain, true)] {
+                for form in forms.iter() {
+                    self.add(form, Reading::Most { most, plain });
+                }
+            }
+        }
+        for attribute in &table.attributes {
             let names: BTreeSet<String> = attribute.iter().map(|n| normalise(n)).collect();
             for name in &names {
                 self.add(name, Reading::Attribute);
@@ -435,6 +292,7 @@ impl Lexicon {
                 let key = normalise(value);
                 if !key.is_empty() && key.parse::<f64>().is_err() {
                     self.add(&key, Reading::Attribute);
+                    self.in_scene.insert(key.clone());
                     self.attributes
                         .entry(key.clone())
                         .or_default()
@@ -452,14 +310,18 @@ impl Lexicon {
             self.add(name, Reading::Noun);
             let meaning = self.nouns.entry(name.clone()).or_default();
             if meaning.canonical.is_empty() {
-                meaning.canonical = name.clone();
+                let parts = if name.chars().any(is_han) { "" } else { " " };
+                meaning.canonical = name.replace(' ', parts);
             }
             meaning.names.insert(name.clone());
             meaning.kinds = here.clone();
         }
         // A word of the table gets the kinds that its translations have in the scene: a box that is an
         // object here is no container.
-        for meaning in self.nouns.values_mut() {
+        for (name, meaning) in &mut self.nouns {
+            if kinds.contains_key(name) {
+                continue;
+            }
             let here: BTreeSet<String> = meaning
                 .names
                 .iter()
@@ -504,6 +366,13 @@ impl Lexicon {
     /// Words that mean the same attribute.
     pub fn attribute(&self, key: &str) -> Option<&BTreeSet<String>> {
         self.attributes.get(key)
+    }
+
+    /// Whether something in the scene has an attribute of this name.
+    pub fn in_scene(&self, attribute: &str) -> bool {
+        self.attributes
+            .get(attribute)
+            .is_some_and(|names| names.iter().any(|n| self.in_scene.contains(n)))
     }
 
     /// Every entry, for suggestions.

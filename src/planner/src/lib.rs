@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`planner`] | the trait that all planners serve, with its types |
 //! | [`phrase_table`] | words as data: verbs, small words, nouns, messages |
+//! | [`text`] | text as it is compared |
 //! | [`lexicon`] | all words of one task; splits a text into them |
 //! | [`grammar`] | from an instruction to goals |
 //! | [`goal`] | goals over described things, and finding what a description means |
@@ -29,6 +30,7 @@ pub mod planner;
 pub mod regression;
 pub mod skill_schema;
 pub mod symbolic;
+pub mod text;
 mod unknown_noun;
 
 pub use planner::{

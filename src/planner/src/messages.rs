@@ -1,12 +1,14 @@
 //! What is said to people, in the language of the instruction.
 
+use std::collections::BTreeSet;
+
 use eh_contract::condition::{Condition, Predicate};
 use eh_contract::scene::{Kind, RelationKind, SceneObject, SceneSnapshot};
 use serde_json::Value;
 
-use crate::lexicon::language_of;
 use crate::phrase_table::{MessageTable, Tables};
 use crate::planner::Language;
+use crate::text::language_of;
 
 /// Longest quotation of what a person said, in characters.
 const MAX_QUOTE: usize = 80;
@@ -67,6 +69,29 @@ impl<'a> Messages<'a> {
             })
             .collect();
         self.list(&quoted)
+    }
+
+    /// What can be done with something of these kinds, as a sentence; empty where nothing can.
+    pub fn nearest(&self, kinds: &BTreeSet<String>, words: &str) -> String {
+        // An object that is a container too is first of all an object.
+        let kind = [
+            Kind::Object,
+            Kind::Surface,
+            Kind::Container,
+            Kind::Room,
+            Kind::Door,
+            Kind::Person,
+            Kind::Place,
+        ]
+        .into_iter()
+        .find(|k| kinds.contains(k.name()));
+        let key = match kind {
+            Some(Kind::Object) => "nearest_object",
+            Some(Kind::Surface | Kind::Container) => "nearest_furniture",
+            Some(Kind::Room | Kind::Door | Kind::Person | Kind::Place) => "nearest_place",
+            Some(_) | None => return String::new(),
+        };
+        self.say(key, &[("words", &quote(words))])
     }
 
     /// Items one after another.

@@ -2,11 +2,14 @@
 //! said back (`messages.yaml`). The embedded ones can be replaced by others of the same form.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
+use crate::goal::Measure;
+use crate::lexicon::Lexicon;
 use crate::planner::Language;
 
 /// Forms of one word in both languages.
@@ -94,6 +97,9 @@ pub struct GoalRule {
     /// Key of a message instead of a goal.
     #[serde(default)]
     pub refuse: Option<String>,
+    /// Slots whose phrase has to have this marker.
+    #[serde(default)]
+    pub markers: BTreeMap<String, String>,
 }
 
 /// A verb.
@@ -132,6 +138,9 @@ pub struct PhraseTable {
     pub verbs: BTreeMap<String, Verb>,
     /// Between two actions.
     pub connectives: Forms,
+    /// Those of them that also stand between two things for one verb (苹果和香蕉).
+    #[serde(default)]
+    pub joints: Vec<String>,
     /// Before noun phrases, by marker.
     pub prepositions: BTreeMap<String, Forms>,
     /// After noun phrases, by marker.
@@ -150,6 +159,13 @@ pub struct PhraseTable {
     pub other: Forms,
     /// all, every.
     pub all: Forms,
+    /// several, something: how many or what is not said.
+    pub vague: Forms,
+    /// English words that are no part of any name, and that nothing here understands (not, or, if).
+    #[serde(default)]
+    pub no_names: BTreeSet<String>,
+    /// Chinese words between a number and a noun (两个苹果).
+    pub measures: Forms,
     /// What changes nothing.
     pub filler: Forms,
     /// Number words.
@@ -180,6 +196,22 @@ pub struct Noun {
     pub generic: bool,
 }
 
+/// Words for the one that has most or least of something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SuperlativeWords {
+    /// By what.
+    pub by: Measure,
+    /// Least of it instead of most.
+    #[serde(default)]
+    pub least: bool,
+    /// Words that say so.
+    pub words: Forms,
+    /// Words that say so where they are no attribute of anything in the scene (the big one).
+    #[serde(default)]
+    pub plain: Forms,
+}
+
 /// Nouns and attributes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -190,6 +222,9 @@ pub struct NounTable {
     pub nouns: Vec<Noun>,
     /// Attributes.
     pub attributes: Vec<Forms>,
+    /// The biggest, the nearest.
+    #[serde(default)]
+    pub superlatives: Vec<SuperlativeWords>,
     /// Where things usually are.
     #[serde(default)]
     pub usual: Vec<Usual>,
@@ -236,6 +271,8 @@ pub struct Tables {
     pub nouns: NounTable,
     /// What is said to people.
     pub messages: MessageTable,
+    /// The words of the first two, taken apart once.
+    words: Arc<Lexicon>,
 }
 
 /// Why a table can't be used.
@@ -270,12 +307,15 @@ impl Tables {
         nouns: Option<&str>,
         messages: Option<&str>,
     ) -> Result<Self, TableError> {
+        let phrases = read(
+            "phrases",
+            phrases.unwrap_or(include_str!("../data/phrases.yaml")),
+        )?;
+        let nouns = read("nouns", nouns.unwrap_or(include_str!("../data/nouns.yaml")))?;
         Ok(Tables {
-            phrases: read(
-                "phrases",
-                phrases.unwrap_or(include_str!("../data/phrases.yaml")),
-            )?,
-            nouns: read("nouns", nouns.unwrap_or(include_str!("../data/nouns.yaml")))?,
+            words: Arc::new(Lexicon::of_tables(&phrases, &nouns)),
+            phrases,
+            nouns,
             messages: read(
                 "messages",
                 messages.unwrap_or(include_str!("../data/messages.yaml")),
@@ -289,6 +329,11 @@ impl Tables {
     /// [`TableError`]; a test proves that the shipped ones have none.
     pub fn embedded() -> Result<Self, TableError> {
         Tables::read(None, None, None)
+    }
+
+    /// The words of all tables, without those of a scene.
+    pub fn words(&self) -> &Lexicon {
+        &self.words
     }
 
     /// The version of all tables together.

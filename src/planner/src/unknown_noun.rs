@@ -29,7 +29,11 @@ pub fn admit(
     while let Some((token, tail)) = rest.split_first() {
         let words = rest
             .iter()
-            .take_while(|t| could_be_a_word(t) && !is_slip(lexicon, &t.key))
+            .take_while(|t| {
+                could_be_a_word(t)
+                    && !tables.phrases.no_names.contains(&t.key)
+                    && !is_slip(lexicon, &t.key)
+            })
             .count();
         let expected = expects_object(&out, tables);
         // Without an article before it one word may be a name, two are more likely gibberish.

@@ -53,8 +53,13 @@ pub fn descriptors() -> Vec<SkillDescriptor> {
 
 impl World {
     pub fn new() -> Self {
+        World::of(home())
+    }
+
+    /// A world whose scene is this one.
+    pub fn of(scene: SceneSnapshot) -> Self {
         World {
-            scene: home(),
+            scene,
             hidden: Vec::new(),
             now: START,
             skills: descriptors(),
