@@ -99,7 +99,7 @@ impl ArgumentSchema {
         }
         let instance = Value::Object(filled);
         if let Some(error) = self.validator.iter_errors(&instance).next() {
-            let place = error.instance_path.to_string();
+            let place = error.instance_path().to_string();
             return Err(ArgumentError::Refused {
                 place: if place.is_empty() {
                     "the arguments".into()
