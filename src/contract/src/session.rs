@@ -151,6 +151,10 @@ pub struct StepReport {
     pub verdict_reason: String,
     /// Summaries of the evidence behind the verdict.
     pub evidence: Vec<String>,
+    /// Predicates that the verdict found to hold, whatever its outcome. Not on the wire: the verdict itself
+    /// is there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measured: Vec<Value>,
     /// Error code; 0 for none.
     pub error_code: u16,
     /// Why, with the value, the limit and what to do.

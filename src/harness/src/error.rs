@@ -56,7 +56,7 @@ pub enum AnswerError {
         request_id: String,
     },
     /// The answer is none of the options.
-    #[error("\"{answer}\" is no answer to this request; the options are: {}", if .options.is_empty() { "any text that is not empty".to_owned() } else { .options.join(", ") })]
+    #[error("\"{answer}\" is no answer to this request; the options are: {}", if .options.is_empty() { "any text that is not empty".to_owned() } else { .options.join(", ") + "; answer with one of them, its number, or words that fit only one" })]
     Invalid {
         /// The answer.
         answer: String,

@@ -15,6 +15,8 @@ use eh_ledger::issuer::{state_name, IssuerRecord};
 use eh_ledger::issuer_event::{Finality, IssuerEffect, IssuerEvent, Note};
 use eh_ledger::issuer_ledger::{IssuerLedger, Proposed};
 use eh_ledger::issuer_policy::Now;
+use eh_planner::choice::choose;
+use eh_planner::phrase_table::Tables;
 use eh_planner::planner::{Answer, PlannerError, Program, Turn};
 use rand::RngCore;
 use serde_json::{json, Value};
@@ -300,25 +302,9 @@ impl Harness {
         if by.trim().is_empty() {
             return Err(AnswerError::Anonymous);
         }
-        let check = |request: &HumanRequest| {
-            if request.closed {
-                return Err(AnswerError::Closed {
-                    request_id: request_id.into(),
-                });
-            }
-            let free = request.options.is_empty() && !answer.trim().is_empty();
-            if free || request.options.iter().any(|o| o == answer) {
-                Ok(())
-            } else {
-                Err(AnswerError::Invalid {
-                    answer: answer.into(),
-                    options: request.options.clone(),
-                })
-            }
-        };
         if let Some(request) = self.settle_requests.get(request_id) {
-            check(request)?;
-            let to = match answer {
+            let answer = meant(request, answer, |_| None)?;
+            let to = match answer.as_str() {
                 "succeeded" => Finality::Succeeded,
                 "failed" => Finality::Failed,
                 _ => Finality::Canceled,
@@ -337,20 +323,25 @@ impl Harness {
                 request_id: request_id.into(),
             });
         };
-        match (&task.open_request, &task.phase) {
+        let answer = match (&task.open_request, &task.phase) {
             (Some(request), Phase::Human { key, .. }) if request.request_id == request_id => {
-                check(request)?;
+                let scene = task.scene.clone().unwrap_or_default();
+                let answer = meant(request, answer, |answer| {
+                    let tables = Tables::embedded().ok()?;
+                    choose(answer, &request.options, &scene, &tables)
+                })?;
                 task.answers.push(Answer {
                     key: key.clone(),
-                    answer: answer.into(),
+                    answer: answer.clone(),
                 });
+                answer
             }
             _ => {
                 return Err(AnswerError::NotFound {
                     request_id: request_id.into(),
                 })
             }
-        }
+        };
         self.close_request(&mut out);
         self.journal(
             EventKind::HumanAnswered,
@@ -1917,6 +1908,32 @@ impl Harness {
             evidence: Vec::new(),
         })));
     }
+}
+
+/// The answer as the request has it: one of its options, by its text or by what `choose` makes of the
+/// person's words, or any text where there are no options.
+fn meant(
+    request: &HumanRequest,
+    answer: &str,
+    choose: impl FnOnce(&str) -> Option<usize>,
+) -> Result<String, AnswerError> {
+    if request.closed {
+        return Err(AnswerError::Closed {
+            request_id: request.request_id.clone(),
+        });
+    }
+    let answer = answer.trim();
+    let free = request.options.is_empty() && !answer.is_empty();
+    if free || request.options.iter().any(|o| o == answer) {
+        return Ok(answer.into());
+    }
+    choose(answer)
+        .and_then(|at| request.options.get(at))
+        .cloned()
+        .ok_or_else(|| AnswerError::Invalid {
+            answer: answer.into(),
+            options: request.options.clone(),
+        })
 }
 
 /// A failed step as the budget counts it.

@@ -6,6 +6,7 @@ use eh_contract::command::Proposal;
 use eh_contract::scene::{SceneObject, SceneSnapshot};
 use eh_contract::session::{StepReport, TaskRecord, TaskRequest};
 use eh_contract::state::{CommandState, TaskOutcome};
+use eh_contract::verdict::Truth;
 use eh_contract::ErrorCode;
 use eh_ledger::issuer::IssuerRecord;
 use eh_ledger::issuer_policy::Now;
@@ -186,6 +187,15 @@ pub(crate) fn report(step: &Step, command: &IssuerRecord, now: Now) -> StepRepor
         verdict_reason: verdict.map(|v| v.reason.clone()).unwrap_or_default(),
         evidence: verdict
             .map(|v| v.evidence.iter().map(|e| e.summary.clone()).collect())
+            .unwrap_or_default(),
+        measured: verdict
+            .map(|v| {
+                v.predicates
+                    .iter()
+                    .filter(|p| p.truth == Truth::True)
+                    .map(|p| p.predicate.clone())
+                    .collect()
+            })
             .unwrap_or_default(),
         error_code: command.error_code,
         error_msg: command.error_msg.clone(),

@@ -479,9 +479,14 @@ fn a_question_waits_for_its_answer() {
     assert!(w.answer("nonsense", "cup_2", "kim").is_err());
     assert!(w.answer(&request.request_id, "plate", "kim").is_err());
     assert!(w.answer(&request.request_id, "cup_2", " ").is_err());
-    w.answer(&request.request_id, "cup_2", "kim").unwrap();
+    assert!(w.answer(&request.request_id, "3", "kim").is_err());
+    assert!(w.answer(&request.request_id, "", "kim").is_err());
+    // By number, or as one says it.
+    w.answer(&request.request_id, "the second one", "kim")
+        .unwrap();
     let record = w.run(secs(10)).clone();
     assert_eq!(record.summary, "cup_2");
+    assert!(w.answer(&request.request_id, "cup_2", "kim").is_err());
     // Without an answer the wait ends.
     let silent: Script = Box::new(|_: &PlanRequest| Turn::Ask {
         key: "which".into(),
@@ -492,6 +497,7 @@ fn a_question_waits_for_its_answer() {
     w.submit(&goal("t1", "bring the cup")).unwrap();
     let record = w.run(secs(130)).clone();
     assert_eq!(record.outcome, TaskOutcome::Failed);
+    assert_eq!(record.error_code, ErrorCode::TargetAmbiguous.code());
     assert!(w.requests.last().unwrap().closed);
 }
 

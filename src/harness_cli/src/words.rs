@@ -311,15 +311,17 @@ pub(crate) fn scene_object(object: &SceneObject, relations: &[SceneRelation]) ->
 
 /// A request to people.
 pub(crate) fn human_request(request: &HumanRequest) -> String {
-    let options = if request.options.is_empty() {
-        "any text".into()
+    let options: String = if request.options.is_empty() {
+        "\n    any text".into()
     } else {
-        request.options.join(" | ")
+        request
+            .options
+            .iter()
+            .zip(1..)
+            .map(|(option, number)| format!("\n    {number}  {option}"))
+            .collect()
     };
-    format!(
-        "{}  {}\n    answers: {options}",
-        request.request_id, request.question
-    )
+    format!("{}  {}{options}", request.request_id, request.question)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! | [`lexicon`] | all words of one task; splits a text into them |
 //! | [`grammar`] | from an instruction to goals |
 //! | [`goal`] | goals over described things, and finding what a description means |
+//! | [`choice`] | which of several options an answer means |
 //! | [`messages`] | what is said to people |
 //! | [`fact`] | what a condition comes to, piece by piece |
 //! | [`skill_schema`] | skill descriptors taken apart |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod choice;
 pub mod fact;
 pub mod goal;
 pub mod grammar;

@@ -222,7 +222,11 @@ impl<'a> Messages<'a> {
         let Some(object) = scene.get(r#ref) else {
             return r#ref.into();
         };
-        let mut parts: Vec<String> = object.attributes.values().cloned().collect();
+        let mut parts: Vec<String> = object
+            .attributes
+            .values()
+            .map(|v| self.attribute_name(v))
+            .collect();
         parts.extend(
             scene
                 .objects_of(r#ref, RelationKind::On)

@@ -170,6 +170,8 @@ pub struct PhraseTable {
     pub filler: Forms,
     /// Number words.
     pub numbers: Values,
+    /// Words for a place in a list.
+    pub ordinals: Values,
     /// Units of time \[s\].
     pub units: Values,
     /// What can be said.

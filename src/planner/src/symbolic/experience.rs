@@ -59,6 +59,10 @@ impl Work<'_> {
                     .any(|c| c.code() == step.error_code);
                     let executed = step.command_state == CommandState::Failed
                         || step.error_code == ErrorCode::StalePrecondition.code();
+                    // What was measured to be in the fingers is not looked for or driven up to: the arm
+                    // may still be at the place where it was grasped.
+                    let in_hand = step.measured.iter().any(|p| p.get("holding").is_some());
+                    let executed = executed && !in_hand;
                     let approach = *count >= 2 || unreachable;
                     let renewed = |of: fn(&Predicate) -> bool| {
                         self.renewed_since(descriptor, step, steps.get(i + 1..).unwrap_or(&[]), of)

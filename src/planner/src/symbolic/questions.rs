@@ -3,10 +3,9 @@
 use eh_contract::error_code::ErrorCode;
 
 use super::{Step, Work};
-use crate::goal::is_at;
+use crate::choice::choose;
 use crate::messages::quote;
 use crate::planner::Turn;
-use crate::text::normalise;
 
 /// How often a person is asked the same.
 const MAX_QUESTIONS: usize = 3;
@@ -54,7 +53,11 @@ impl Work<'_> {
                     options: options.into_iter().map(|(label, _)| label).collect(),
                 });
             };
-            match self.chosen(&answer, &options) {
+            let labels: Vec<String> = options.iter().map(|(label, _)| label.clone()).collect();
+            let chosen = choose(&answer, &labels, scene, self.tables)
+                .and_then(|at| options.get(at))
+                .map(|(_, r)| r.clone());
+            match chosen {
                 Some(r) => {
                     self.memory.bound.insert(thing.into(), r.clone());
                     return Ok(r);
@@ -76,60 +79,5 @@ impl Work<'_> {
                 ],
             ),
         )
-    }
-
-    /// Which option an answer means: its text, its number, its ref, or a word that fits only one.
-    fn chosen(&self, answer: &str, options: &[(String, String)]) -> Option<String> {
-        let answer = normalise(answer);
-        if answer.is_empty() {
-            return None;
-        }
-        if let Some((_, r)) = options
-            .iter()
-            .find(|(label, r)| normalise(label) == answer || normalise(r) == answer)
-        {
-            return Some(r.clone());
-        }
-        if let Ok(number) = answer.parse::<usize>() {
-            return options.get(number.checked_sub(1)?).map(|(_, r)| r.clone());
-        }
-        let padded = format!(" {answer} ");
-        let scene = self.context.snapshot;
-        let fits = |r: &str| {
-            let Some(object) = scene.get(r) else {
-                return false;
-            };
-            let mut words: Vec<String> = vec![normalise(r)];
-            for value in object.attributes.values() {
-                let value = normalise(value);
-                let group = self
-                    .tables
-                    .nouns
-                    .attributes
-                    .iter()
-                    .find(|g| g.iter().any(|n| normalise(n) == value));
-                words.extend(
-                    group
-                        .into_iter()
-                        .flat_map(|g| g.iter().map(|n| normalise(n))),
-                );
-                words.push(value);
-            }
-            for place in scene
-                .live()
-                .filter(|p| p.r#ref != r && is_at(scene, r, &p.r#ref))
-            {
-                words.push(normalise(&place.r#ref));
-                words.extend(place.aliases.iter().map(|a| normalise(a)));
-            }
-            words
-                .iter()
-                .any(|w| !w.is_empty() && padded.contains(&format!(" {w} ")))
-        };
-        let mut matching = options.iter().filter(|(_, r)| fits(r));
-        match (matching.next(), matching.next()) {
-            (Some((_, r)), None) => Some(r.clone()),
-            _ => None,
-        }
     }
 }

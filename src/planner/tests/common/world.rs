@@ -22,6 +22,8 @@ pub struct Mishap {
     pub skill: &'static str,
     pub error_code: u16,
     pub reason: &'static str,
+    /// What the verdict found to hold nevertheless.
+    pub measured: Vec<Value>,
 }
 
 pub struct World {
@@ -89,7 +91,14 @@ impl World {
             skill,
             error_code,
             reason,
+            measured: Vec::new(),
         });
+        self
+    }
+
+    /// The last mishap leaves this true.
+    pub fn although(mut self, predicate: Value) -> Self {
+        self.mishaps.back_mut().unwrap().measured.push(predicate);
         self
     }
 
@@ -230,6 +239,7 @@ impl World {
             report.verdict = Some(Outcome::Failure);
             report.error_code = mishap.error_code;
             report.verdict_reason = mishap.reason.into();
+            report.measured = mishap.measured;
         } else {
             let effects = d.effects.bind(arguments).unwrap();
             for c in &effects.remove {
