@@ -197,7 +197,7 @@ impl Executor {
             skills.insert(descriptor.name.clone(), KnownSkill::new(descriptor)?);
         }
         let (surroundings, mut handles) =
-            Surroundings::new(node, &clock, &parameters, found.newest_token)?;
+            Surroundings::new(node, adapter, &clock, &parameters, found.newest_token)?;
         let mut book = Book {
             recent: found.settled.into(),
             // A note of another version only means that the usual grasp is taken for granted.

@@ -14,6 +14,7 @@ use eh_ros_edge::convert::command::budget;
 use eh_ros_edge::convert::scene::{detection_frame, scene_object};
 use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::{qos, NodeClock, TfListener};
+use eh_skills::catalog::Adapter;
 use eh_skills::fingers::GripperReading;
 use eh_skills::standstill::StandstillMeter;
 use parking_lot::Mutex;
@@ -78,9 +79,10 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// Subscribes to everything. The handles keep the subscriptions alive.
+    /// Subscribes to what the adapter needs. The handles keep the subscriptions alive.
     pub(crate) fn new(
         node: &Node,
+        adapter: Adapter,
         clock: &NodeClock,
         parameters: &Parameters,
         newest_token: u64,
@@ -130,18 +132,21 @@ impl Surroundings {
                 s.inner.lock().meter.odometry(now, v.x.hypot(v.y), w.z);
             },
         )?));
-        let s = this.clone();
-        handles.push(Box::new(node.create_subscription::<JointState, _>(
-            "joint_states".qos(qos::sensor_data()),
-            move |m: JointState| s.joints(&m),
-        )?));
-        let s = this.clone();
-        handles.push(Box::new(
-            node.create_subscription::<ObjectObservationArray, _>(
-                "detections".qos(qos::sensor_data()),
-                move |m: ObjectObservationArray| s.frame(m),
-            )?,
-        ));
+        // Who only drives is not woken for joints and camera frames.
+        if adapter == Adapter::Manipulation {
+            let s = this.clone();
+            handles.push(Box::new(node.create_subscription::<JointState, _>(
+                "joint_states".qos(qos::sensor_data()),
+                move |m: JointState| s.joints(&m),
+            )?));
+            let s = this.clone();
+            handles.push(Box::new(
+                node.create_subscription::<ObjectObservationArray, _>(
+                    "detections".qos(qos::sensor_data()),
+                    move |m: ObjectObservationArray| s.frame(m),
+                )?,
+            ));
+        }
         let s = this.clone();
         handles.push(Box::new(node.create_subscription::<SceneGraph, _>(
             "scene_graph".qos(qos::state_latched(1)),
