@@ -15,6 +15,11 @@ import time
 import pytest
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
+# Where the package is built and installed to, for the ROS 2 distribution of the loaded environment.
+BUILD = pathlib.Path(
+    os.environ.get('EMBODIED_HARNESS_BUILD_DIR', TOP / 'build')) / 'embodied_harness'
+INSTALL = pathlib.Path(
+    os.environ.get('EMBODIED_HARNESS_INSTALL_DIR', TOP / 'install')) / 'embodied_harness'
 # Domains up to 101 leave the ports of Linux's ephemeral range alone.
 LAST_DOMAIN = 101
 PR_SET_PDEATHSIG = 1
@@ -272,7 +277,7 @@ def module_processes(ros_domain, tmp_path_factory):
 def node_program(name):
     """Return the path of an installed node, or of one in $EMBODIED_HARNESS_PROGRAMS."""
     folder = os.environ.get('EMBODIED_HARNESS_PROGRAMS')
-    folder = pathlib.Path(folder) if folder else TOP / 'install/embodied_harness/lib/embodied_harness'
+    folder = pathlib.Path(folder) if folder else INSTALL / 'lib' / 'embodied_harness'
     program = folder / name
     if not program.is_file():
         pytest.fail('{} is not built: run scripts/setup'.format(name))
@@ -285,4 +290,4 @@ def cargo_example(package, name):
         [TOP / 'scripts' / 'dev', 'cargo', 'build', '--quiet', '--locked', '--package', package,
          '--example', name],
         check=True, cwd=TOP, stdin=subprocess.DEVNULL)
-    return TOP / 'build' / 'embodied_harness' / 'cargo' / 'debug' / 'examples' / name
+    return BUILD / 'cargo' / 'debug' / 'examples' / name

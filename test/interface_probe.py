@@ -1,11 +1,11 @@
-"""Builds interfaces/probe, the Rust program that speaks every interface of test_msgs."""
+"""Builds the Rust programs in interfaces/: above all the one that speaks every interface of test_msgs."""
 
 import functools
 import os
-import pathlib
 import subprocess
 import sys
 
+from conftest import BUILD
 from conftest import TOP
 import interface_data
 
@@ -16,8 +16,7 @@ from rust_bindings import stage  # noqa: E402
 from rust_bindings.package import write_if_changed  # noqa: E402
 
 FOLDER = TOP / 'test' / 'interfaces'
-BUILD = TOP / 'build' / 'embodied_harness'
-GENERATED = TOP / 'build' / 'interface_probe'
+GENERATED = BUILD.parent / 'interface_probe'
 # The one that has every kind of field.
 SAMPLE = 'test_msgs'
 
@@ -139,18 +138,19 @@ def write_sources(types, layouts):
 
 
 def cargo(*arguments):
-    """Run Cargo on the program, in the environment and the target folder of the nodes."""
+    """Run Cargo on the programs, in the environment and the target folder of the nodes."""
     # Resolved as the nodes are, so that nothing has to be downloaded or built a second time.
-    (FOLDER / 'probe' / 'Cargo.lock').write_bytes((TOP / 'Cargo.lock').read_bytes())
+    (FOLDER / 'Cargo.lock').write_bytes((TOP / 'Cargo.lock').read_bytes())
     return subprocess.run(
         [TOP / 'scripts' / 'dev', 'cargo', *arguments, '--offline',
-         '--manifest-path', FOLDER / 'probe' / 'Cargo.toml'],
+         '--manifest-path', FOLDER / 'Cargo.toml'],
         cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, 'INTERFACE_PROBE_GENERATED': str(GENERATED)})
+        # The package's own libraries are not in an installed prefix here.
+        env={**os.environ, 'INTERFACE_PROBE_GENERATED': str(GENERATED), 'LIBRARY_PATH': str(BUILD)})
 
 
 def build():
-    """Build the program and return its path."""
+    """Build the programs in interfaces/ and return their folder."""
     built = cargo('build')
     assert built.returncode == 0, built.stdout
-    return pathlib.Path(BUILD / 'cargo' / 'debug' / 'interface_probe')
+    return BUILD / 'cargo' / 'debug'

@@ -6,10 +6,14 @@ there are comes from the Python bindings, so that none can be forgotten.
 
 import functools
 import json
+import os
+import shutil
 import subprocess
 import threading
 
 from conftest import action_client
+from conftest import BUILD
+from conftest import INSTALL
 from conftest import wait_until
 import interface_data
 import interface_probe
@@ -54,9 +58,15 @@ def sources(types, layouts):
 
 
 @pytest.fixture(scope='module')
-def program(sources):
-    """Build the Rust program."""
+def programs(sources):
+    """Build the Rust programs and give their folder."""
     return interface_probe.build()
+
+
+@pytest.fixture(scope='module')
+def program(programs):
+    """Give the Rust side."""
+    return programs / 'interface_probe'
 
 
 @pytest.fixture(scope='module')
@@ -67,7 +77,8 @@ def tables(program):
 
 
 def test_the_compiler_warns_of_nothing(sources):
-    checked = interface_probe.cargo('check', '--example', 'packages')
+    checked = interface_probe.cargo(
+        'check', '--package', 'interface_probe', '--example', 'packages')
     assert checked.returncode == 0, checked.stdout
 
 
@@ -289,3 +300,65 @@ def test_an_idle_client_in_rust_outlives_another_client_of_its_action(
     here.end.set()
     assert repr(result.wait(1)) == repr([here.result])
     assert probe.is_running()
+
+
+# --- Outside of this package -------------------------------------------------------------------------
+
+def test_the_installed_bindings_are_those_that_the_nodes_are_built_with():
+    def files(folder):
+        return {
+            path.relative_to(folder): path.read_text() for path in sorted(folder.rglob('*'))
+            if path.is_file() and path.name != '.complete'}
+    installed = files(INSTALL / 'share' / 'embodied_harness' / 'rust')
+    assert installed
+    assert installed == files(BUILD / 'stage' / 'share' / 'embodied_harness' / 'rust')
+
+
+def use_wave_skill(node):
+    """Find the skill of interfaces/downstream in its catalog and execute it."""
+    from embodied_harness.action import ExecuteSkill
+    from embodied_harness.msg import SkillCatalog
+    from rclpy.qos import DurabilityPolicy, QoSProfile
+
+    catalogs = []
+    node.create_subscription(
+        SkillCatalog, 'skill_catalog', catalogs.append,
+        QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    wait_until(lambda: catalogs, 20, 'the catalog of skills')
+    descriptor, = catalogs[0].skills
+    assert (catalogs[0].executor, descriptor.name) == ('wave_skill_node', 'wave')
+    client = action_client(
+        node, ExecuteSkill, descriptor.action_name, node.default_callback_group)
+    assert client.wait_for_server(timeout_sec=20)
+    codes = []
+    for skill in ('wave', 'juggle'):
+        goal = ExecuteSkill.Goal()
+        goal.command.skill = skill
+        accepted = client.send_goal_async(goal)
+        wait_until(accepted.done, 20, 'the goal taken')
+        ended = accepted.result().get_result_async()
+        wait_until(ended.done, 20, 'the result')
+        codes.append(ended.result().result.error_code)
+    assert codes == [ExecuteSkill.Result.NONE, ExecuteSkill.Result.UNKNOWN_SKILL]
+
+
+def test_a_skill_of_another_package_speaks_these_interfaces(programs, ros_node, processes):
+    processes.start([programs / 'wave_skill_node']).wait_for_output('ready')
+    use_wave_skill(ros_node)
+
+
+@pytest.mark.skipif(
+    'EMBODIED_HARNESS_FULL' not in os.environ, reason='builds rclrs anew: runs with --full')
+def test_another_package_is_built_with_the_installation_alone(tmp_path, ros_node, processes):
+    # As in a user's workspace: nothing of this source folder is in reach.
+    source = tmp_path / 'src' / 'wave_skill'
+    shutil.copytree(interface_probe.FOLDER / 'downstream', source)
+    built = subprocess.run(
+        ['colcon', 'build', '--event-handlers', 'console_direct+',
+         '--cmake-args', '-DCMAKE_BUILD_TYPE=Debug'],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True)
+    assert built.returncode == 0, built.stdout
+    program = tmp_path / 'install' / 'wave_skill' / 'lib' / 'wave_skill' / 'wave_skill_node'
+    processes.start([program]).wait_for_output('ready')
+    use_wave_skill(ros_node)

@@ -4,6 +4,7 @@ import os
 import pathlib
 import sys
 
+from conftest import BUILD
 from conftest import TOP
 import pytest
 
@@ -21,7 +22,7 @@ from rust_bindings import stage  # noqa: E402
 @pytest.fixture(autouse=True)
 def without_the_stage_of_the_build(monkeypatch):
     """Take away the bindings that a build has made: these tests make their own."""
-    stage_of_build = TOP / 'build' / 'embodied_harness' / 'stage'
+    stage_of_build = BUILD / 'stage'
     monkeypatch.setenv('AMENT_PREFIX_PATH', os.pathsep.join(
         place for place in os.environ['AMENT_PREFIX_PATH'].split(os.pathsep)
         if pathlib.Path(place) != stage_of_build))

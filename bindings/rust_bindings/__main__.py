@@ -11,17 +11,18 @@ def main():
     """Make a stage; return the exit status."""
     parser = argparse.ArgumentParser(
         prog='rust_bindings',
-        description='Writes Rust bindings of an interface package, and of those it depends on that '
-                    'bring none, to STAGE/share/<package>/rust.')
-    parser.add_argument('--package', required=True, help='name of the package')
-    parser.add_argument('--version', required=True, help='version of the package')
+        description='Writes Rust bindings of interface packages, and of those they depend on, to '
+                    'STAGE/share/<package>/rust, as far as they bring none.')
+    parser.add_argument('--package', help='name of a package that is not yet installed')
+    parser.add_argument('--version', help='version of that package')
     parser.add_argument(
-        '--definitions', required=True,
-        help='folder with the .idl files of the package, in msg, srv and action')
+        '--definitions', help='folder with the .idl files of that package, in msg, srv and action')
     parser.add_argument('--stage', required=True, help='prefix to write to')
     parser.add_argument(
         '--depends', nargs='*', default=[], help='further packages to have bindings of')
     arguments = parser.parse_args()
+    if arguments.package and not (arguments.version and arguments.definitions):
+        parser.error('--package needs --version and --definitions')
     try:
         written = make_stage(
             arguments.package, arguments.version, arguments.definitions, arguments.depends,

@@ -95,13 +95,20 @@ def stage_package(name, version, root, stage):
 
 
 def make_stage(name, version, root, dependencies, stage):
-    """Write the Rust folders of the package, and of all others that it needs and that have none."""
+    """Write the Rust folders of the package, and of all others that it needs and that have none.
+
+    Without a name only those of the dependencies and of what they need.
+    """
     stage = pathlib.Path(stage).resolve()
-    root = pathlib.Path(root)
     places = [place for place in prefixes() if place.resolve() != stage]
-    written = [name] if stage_package(name, version, root, stage) else []
-    done = {name}
-    todo = {*dependencies, *CLIENT_LIBRARY_PACKAGES, *included_packages(root)} - done
+    written, done, todo = [], set(), {*dependencies, *CLIENT_LIBRARY_PACKAGES}
+    if name:
+        root = pathlib.Path(root)
+        done.add(name)
+        todo |= included_packages(root)
+        if stage_package(name, version, root, stage):
+            written.append(name)
+    todo -= done
     while todo:
         other = todo.pop()
         done.add(other)
