@@ -63,8 +63,8 @@ class Client:
     def __init__(self, node):
         from action_msgs.srv import CancelGoal
         from embodied_harness.action import ExecuteTask
-        from embodied_harness.msg import ControlLease, ProtectionState, SessionEvent
-        from embodied_harness.msg import SkillCatalog
+        from embodied_harness.msg import ControlLease, HumanRequest, ProtectionState
+        from embodied_harness.msg import SessionEvent, SkillCatalog
         from embodied_harness import srv
         from nav_msgs.msg import Odometry
         from rclpy.callback_groups import ReentrantCallbackGroup
@@ -82,6 +82,7 @@ class Client:
         self.catalogs = {}
         self.events = []
         self.protection = None
+        self.requests = {}
         self._clients = {}
 
         def latched(depth):
@@ -97,6 +98,9 @@ class Client:
             latched(8))
         node.create_subscription(
             SessionEvent, 'session_events', self.events.append, latched(256))
+        node.create_subscription(
+            HumanRequest, 'human_requests',
+            lambda m: self.requests.__setitem__(m.request_id, m), latched(16))
 
     def _take_odom(self, message):
         twist = message.twist.twist
@@ -139,6 +143,19 @@ class Client:
                 operation=self.srv.QueryScene.Request.OPERATION_FIND, refs=['robot'])
             return list(answer.objects)
         wait_until(robot_is_known, 30, 'the robot in the scene')
+
+    def question(self, task_id):
+        """Wait for a question of this task; return the request."""
+        def asked():
+            return next((r for r in self.requests.values()
+                         if r.task_id == task_id and not r.closed), None)
+        return wait_until(asked, 20, 'a question of {}'.format(task_id))
+
+    def answer(self, request, words):
+        """Answer a request; return the error code."""
+        return self.call('answer_human_request', self.srv.AnswerHumanRequest,
+                         request_id=request.request_id, answer=words,
+                         answered_by='test').error_code
 
     def send(self, instruction, **fields):
         """Send a task; return it as a Sent."""

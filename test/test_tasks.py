@@ -29,13 +29,16 @@ pytest.importorskip('rclpy')
 # How far a base that stands may seem to move, for rounding only [m, rad].
 STILL = 1e-3
 CONTROLLER = '/test_client'
+# How long a question waits for its answer [s]: time for four calls on a busy machine.
+HUMAN_TIMEOUT = 10.0
 
 
 @pytest.fixture(scope='module')
 def graph(module_processes, tmp_path_factory):
     """Give all nodes, running, and a robot that tells the truth."""
     graph = Graph(module_processes, tmp_path_factory.mktemp('state'),
-                  sim_robot_node={'expose_ground_truth': 'true'})
+                  sim_robot_node={'expose_ground_truth': 'true'},
+                  harness_node={'human_timeout': HUMAN_TIMEOUT})
     graph.start_all()
     return graph
 
@@ -126,6 +129,10 @@ def test_one_name_moves_once(graph, client):
     assert follower.result(10) == (status, result)
     new = {i: n for i, n in starts(client.truth()).items() if i not in starts(before)}
     assert list(new.values()) == [1], 'one drive, begun once'
+    # Whoever missed the result can ask for it.
+    told = client.call('query_task', client.srv.QueryTask, task_id=task_id)
+    assert (told.error_code, told.running, told.outcome) == (0, False, OUTCOME['SUCCEEDED'])
+    assert (told.instruction, told.steps) == (instruction, result.steps)
 
     with nothing_moves(graph, client):
         assert client.send(instruction, task_id=task_id).result(10) == (SUCCEEDED, result)
@@ -154,6 +161,73 @@ def test_what_is_refused_reaches_no_server(graph, client, instruction, fields, c
         assert result.error_code == getattr(client.action.Result, code), result.error_msg
         assert 20 < len(result.error_msg) < 1000
         assert not result.steps
+
+
+# Two tables at least fit this in the apartment, so that it is asked before anything moves.
+AMBIGUOUS = 'go to the table'
+
+
+def test_a_question_is_answered_by_number_by_name_or_in_words(graph, client):
+    """A task that could mean several things asks; what is no answer is refused, and it asks on."""
+    answers = client.srv.AnswerHumanRequest.Response
+    for words in ('dining_table', 'the dining table', None):
+        task_id = new_id()
+        with nothing_moves(graph, client):
+            sent = client.send(AMBIGUOUS, task_id=task_id)
+            request = client.question(task_id)
+            assert request.kind == request.KIND_QUESTION and len(request.options) >= 2
+            assert 'table' in request.question
+            for wrong in ('', 'the purple one', '99', '0'):
+                assert client.answer(request, wrong) == answers.INVALID_ANSWER, wrong
+            assert sent.feedback[-1][1].phase == client.action.Feedback.PHASE_WAIT_HUMAN
+        number = 1 + next(i for i, o in enumerate(request.options)
+                          if o.startswith('dining_table'))
+        assert client.answer(request, words or str(number)) == 0
+        status, result = sent.result(90)
+        assert status == SUCCEEDED, result.error_msg
+        # The first answer drives there; the others are there already.
+        assert all('dining_table' in s.arguments_json for s in result.steps), result.steps
+        wait_until(lambda: client.requests[request.request_id].closed, 5, 'its end')
+        assert client.answer(request, 'dining_table') == answers.REQUEST_NOT_FOUND
+
+
+def test_a_question_that_nobody_answers_has_an_end(graph, client):
+    """Without an answer in time the task ends with its code, and nothing has moved."""
+    with nothing_moves(graph, client):
+        task_id = new_id()
+        sent = client.send('去桌子那里', task_id=task_id)
+        request = client.question(task_id)
+        assert '桌子' in request.question, 'in the language of the instruction'
+        status, result = sent.result(HUMAN_TIMEOUT + 20)
+        assert (status, result.outcome) == (ABORTED, OUTCOME['FAILED'])
+        assert result.error_code == client.action.Result.TARGET_AMBIGUOUS, result.error_msg
+        wait_until(lambda: client.requests[request.request_id].closed, 5, 'its end')
+
+
+def test_a_task_is_canceled_before_anything_starts(graph, client):
+    """A cancel while it asks ends it at once; the name is used up."""
+    with nothing_moves(graph, client):
+        task_id = new_id()
+        sent = client.send(AMBIGUOUS, task_id=task_id)
+        request = client.question(task_id)
+        sent.cancel()
+        status, result = sent.result(10)
+        assert (status, result.outcome) == (CANCELED, OUTCOME['CANCELED'])
+        assert result.error_code == client.action.Result.CANCELED
+        assert not result.steps
+        wait_until(lambda: client.requests[request.request_id].closed, 5, 'its end')
+        again = client.send(AMBIGUOUS, task_id=task_id).result(10)[1]
+        assert again == result
+        told = client.call('query_task', client.srv.QueryTask, task_id=task_id)
+        assert (told.running, told.outcome) == (False, OUTCOME['CANCELED'])
+
+
+def test_a_time_budget_ends_a_task_that_waits(graph, client):
+    """The time budget counts while a person is asked, too."""
+    with nothing_moves(graph, client):
+        status, result = client.send(AMBIGUOUS, time_budget=duration(2.0)).result(20)
+        assert (status, result.outcome) == (ABORTED, OUTCOME['FAILED'])
+        assert result.error_code == client.action.Result.TIME_BUDGET_EXHAUSTED, result.error_msg
 
 
 def test_one_step_is_one_step(graph, client):
@@ -283,8 +357,9 @@ def test_without_nav2_a_task_says_what_to_do(graph, client):
                    and client.catalogs['/' + name].boot_id != boot_id, 20, 'the skills')
         return client.catalogs['/' + name].boot_id
     boot_id = restart(navigate_to_pose_action='nowhere/navigate_to_pose', server_timeout=0.3)
-    # The executor hears of the lease by a topic, some time after it is back.
-    wait_until(lambda: client.send('wait 1 second').result(20)[0] == SUCCEEDED, 30, 'the lease')
+    # The executor hears of the lease by a topic, some time after it is back: the harness waits for it.
+    status, result = client.send('wait 1 second').result(30)
+    assert (status, len(result.steps)) == (SUCCEEDED, 1), result
     with nothing_moves(graph, client):
         status, result = client.send(elsewhere(client)).result(90)
         assert (status, result.outcome) == (ABORTED, OUTCOME['FAILED']), result

@@ -412,7 +412,7 @@ impl<'a> Parser<'a> {
                 {
                     self.flush(true);
                     pending = None;
-                } else if self.tables.phrases.joints.iter().any(|j| *j == token.text) {
+                } else if self.tables.phrases.joints.contains(&token.text) {
                     self.joins = true;
                 }
                 self.at += 1;
