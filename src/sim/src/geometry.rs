@@ -118,6 +118,12 @@ impl UprightBox {
         }
     }
 
+    /// Its heading, radians.
+    #[must_use]
+    pub fn yaw(&self) -> f64 {
+        self.sin.atan2(self.cos)
+    }
+
     fn local(&self, x: f64, y: f64) -> (f64, f64) {
         let (dx, dy) = (x - self.x, y - self.y);
         (self.cos * dx + self.sin * dy, self.cos * dy - self.sin * dx)

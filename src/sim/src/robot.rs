@@ -31,6 +31,7 @@ mod faults;
 mod frames;
 mod gripper;
 mod head;
+mod images;
 mod navigation;
 mod planning;
 mod schedule;

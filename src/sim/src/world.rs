@@ -251,6 +251,12 @@ impl World {
             .chain(self.closed_doors())
     }
 
+    /// The walls, without the openings of doors.
+    #[must_use]
+    pub fn walls(&self) -> &[UprightBox] {
+        &self.walls
+    }
+
     /// What moves by itself: people.
     pub fn movers(&self) -> impl Iterator<Item = UprightBox> + '_ {
         self.people.iter().map(Person::outline)
