@@ -900,6 +900,16 @@ impl IssuerRecord {
             }
             // Asking again never extends the budget, and is never dropped either.
             CommandState::Canceling => Ok(self.cancel_effects(now)),
+            // Between two segments nothing moves, and no verdict is to be waited for.
+            CommandState::Evaluating if self.next_segment_is_due() => {
+                self.times.cancel_requested = now.ros;
+                let why = format!("{reason}; canceled between two segments, while nothing moved");
+                Ok(self.end(
+                    CommandState::Canceled,
+                    Some((ErrorCode::Canceled, why)),
+                    now,
+                ))
+            }
             // Nothing moves any more: remembered, so that no further segment begins.
             CommandState::Evaluating => {
                 if self.times.cancel_requested.is_never() {

@@ -621,6 +621,98 @@ fn segments_go_on_while_the_verdict_is_process_and_stop_when_asked() {
     assert_eq!(rig.record.state, S::Failed);
 }
 
+/// A command of so many segments after the first verdict, which says that it goes on.
+fn in_process(max_segments: u32) -> Rig {
+    let mut segmented = issue("c1");
+    segmented.max_segments = max_segments;
+    let mut rig = Rig {
+        record: IssuerRecord::new(segmented, at(0.0)),
+        policy: IssuerPolicy::default(),
+    };
+    rig.ok(Ev::Commit, 0.0);
+    rig.ok(Ev::Dispatch { goal_id: GOAL }, 0.0);
+    rig.ok(ended(3, ControlEnd::Completed), 1.0);
+    rig.ok(verdict(Outcome::Process), 2.0);
+    assert!(rig.record.next_segment_is_due());
+    rig
+}
+
+#[test]
+fn a_segment_never_goes_out_under_the_uuid_of_another() {
+    let mut rig = in_process(3);
+    assert!(matches!(
+        rig.record
+            .apply(Ev::Dispatch { goal_id: GOAL }, &rig.policy, at(2.1)),
+        Err(IssuerError::GoalIdUsed { .. })
+    ));
+    assert_eq!(rig.record.segment, 0);
+}
+
+#[test]
+fn each_segment_needs_its_own_verdict() {
+    let mut rig = in_process(3);
+    rig.ok(Ev::Dispatch { goal_id: [8; 16] }, 2.1);
+    let mut end = raw(9, ExecutorState::Ended);
+    end.control_end = ControlEnd::Completed;
+    end.segment = 1;
+    rig.ok(Ev::Status(Box::new(end)), 3.0);
+    assert_eq!(rig.record.state, S::Evaluating);
+    // The verdict of the first segment does not let a third begin.
+    assert!(!rig.record.next_segment_is_due());
+    let third = Ev::Dispatch { goal_id: [9; 16] };
+    assert!(rig.record.apply(third, &rig.policy, at(3.1)).is_err());
+    // Nor does a late one settle the second.
+    rig.ok(verdict(Outcome::Success), 3.2);
+    assert_eq!(rig.record.state, S::Evaluating);
+    assert_eq!(rig.record.late_events, 1);
+}
+
+#[test]
+fn a_cancel_between_two_segments_ends_the_command() {
+    let mut rig = in_process(3);
+    rig.ok(Ev::CancelRequested { reason: "a".into() }, 2.1);
+    assert_eq!(rig.record.state, S::Canceled);
+    let next = Ev::Dispatch { goal_id: [8; 16] };
+    assert!(rig.record.apply(next, &rig.policy, at(2.2)).is_err());
+    // Asked while the first verdict is awaited, no segment follows it.
+    let mut segmented = issue("c1");
+    segmented.max_segments = 3;
+    let mut rig = Rig::new();
+    rig.record = IssuerRecord::new(segmented, at(0.0));
+    rig.ok(Ev::Commit, 0.0);
+    rig.ok(Ev::Dispatch { goal_id: GOAL }, 0.0);
+    rig.ok(ended(3, ControlEnd::Completed), 1.0);
+    rig.ok(Ev::CancelRequested { reason: "a".into() }, 1.5);
+    assert_eq!(rig.record.state, S::Evaluating);
+    rig.ok(verdict(Outcome::Unknown), 2.0);
+    assert!(!rig.record.next_segment_is_due());
+}
+
+#[test]
+fn a_command_may_have_fewer_segments_than_its_skill_and_never_more() {
+    for (skill, command, most) in [(5, 2, 2), (2, 5, 2), (3, 0, 3)] {
+        let mut segmented = issue("c1");
+        segmented.max_segments = skill;
+        segmented.command.max_segments = command;
+        assert_eq!(IssuerRecord::new(segmented, at(0.0)).max_segments, most);
+    }
+}
+
+#[test]
+fn only_another_life_of_the_executor_proves_early_that_nothing_ran() {
+    // Well within the start budget of 1 s and its margin of 2 s.
+    let found = |boot_id: &str| {
+        let mut rig = Rig::dispatched();
+        let boot_id = boot_id.into();
+        rig.ok(Ev::NotFound { boot_id }, 0.5);
+        rig.record.state
+    };
+    assert_eq!(found("boot-2"), S::Rejected);
+    assert_eq!(found("boot-1"), S::Dispatched);
+    // No beacon was heard: nothing is known of its life.
+    assert_eq!(found(""), S::Dispatched);
+}
+
 #[test]
 fn what_belongs_to_something_else_is_refused() {
     let mut rig = Rig::evaluating();
