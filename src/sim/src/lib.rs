@@ -39,6 +39,7 @@ pub mod camera;
 pub mod collision_shape;
 pub mod error;
 pub mod fault;
+pub mod fleet;
 pub mod generated_world;
 pub mod geometry;
 pub mod goal_record;

@@ -301,7 +301,7 @@ impl Navigator {
             self.spec.radius,
             [estimate.x, estimate.y],
             [goal.x, goal.y],
-            world.clearance(goal.x, goal.y),
+            world.fixed_clearance(goal.x, goal.y),
         )
     }
 

@@ -98,6 +98,8 @@ pub struct Robot {
     faults: FaultSchedule,
     doors_closed_by_faults: Vec<String>,
     schedule: Schedule,
+    /// Whether people walk by this robot's steps: false for all but the first of several robots.
+    leads: bool,
     /// Doors that somebody is about to move, and whether they are open then.
     doors_waiting: Vec<(String, bool)>,
     object_random: SeededRandom,
@@ -172,6 +174,7 @@ impl Robot {
             faults,
             doors_closed_by_faults: Vec::new(),
             schedule: Schedule::new(&file.schedule)?,
+            leads: true,
             doors_waiting: Vec::new(),
             object_random: SeededRandom::new(seed, Stream::Objects),
             planner_random: SeededRandom::new(seed, Stream::ArmPlanner),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nalgebra::{Isometry3, Point3, Translation3, UnitQuaternion, Vector3};
 
 use crate::error::SimError;
-use crate::geometry::{yaw_of, UprightBox};
+use crate::geometry::{yaw_of, Pose2, UprightBox};
 use crate::person::Person;
 use crate::world_file::{ObjectSpec, WorldFile};
 use eh_contract::semantic_map::SemanticMap;
@@ -95,6 +95,60 @@ struct DoorLeaf {
     open: bool,
 }
 
+/// Another robot, as this one meets it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherRobot {
+    /// Its name: the id of the object that is detected.
+    pub name: String,
+    /// Where it truly is, map frame.
+    pub pose: Pose2,
+    /// Radius of its outline, metres.
+    pub radius: f64,
+    /// Height, metres.
+    pub height: f64,
+}
+
+impl OtherRobot {
+    /// A square of the same area as its round outline.
+    fn outline(&self) -> UprightBox {
+        let side = self.side();
+        UprightBox::new(
+            [self.pose.x, self.pose.y],
+            [side, side],
+            self.pose.yaw,
+            0.0,
+            self.height,
+        )
+    }
+
+    fn side(&self) -> f64 {
+        self.radius * std::f64::consts::PI.sqrt()
+    }
+
+    /// What the camera sees of it.
+    fn object(&self) -> WorldObject {
+        let side = self.side();
+        WorldObject {
+            spec: ObjectSpec {
+                id: self.name.clone(),
+                class: "robot".to_owned(),
+                attributes: BTreeMap::new(),
+                names: BTreeMap::new(),
+                position: [self.pose.x, self.pose.y],
+                on: None,
+                z: None,
+                yaw: self.pose.yaw,
+                size: [side, side, self.height],
+                mass: 50.0,
+                graspable: false,
+                grasp_width: None,
+            },
+            pose: upright(self.pose.x, self.pose.y, self.height / 2.0, self.pose.yaw),
+            support: Support::Floor,
+        }
+    }
+}
+
 /// The world as it is.
 #[derive(Debug, Clone)]
 pub struct World {
@@ -104,6 +158,8 @@ pub struct World {
     doors: Vec<DoorLeaf>,
     objects: Vec<WorldObject>,
     people: Vec<Person>,
+    /// The other robots; each is also one of the objects, after those of the file.
+    robots: Vec<OtherRobot>,
     version: u64,
 }
 
@@ -192,6 +248,7 @@ impl World {
             doors,
             objects: Vec::new(),
             people: file.people.iter().map(Person::new).collect(),
+            robots: Vec::new(),
             version: 0,
         };
         for spec in &file.objects {
@@ -257,9 +314,12 @@ impl World {
         &self.walls
     }
 
-    /// What moves by itself: people.
+    /// What moves by itself: people and other robots.
     pub fn movers(&self) -> impl Iterator<Item = UprightBox> + '_ {
-        self.people.iter().map(Person::outline)
+        self.people
+            .iter()
+            .map(Person::outline)
+            .chain(self.robots.iter().map(OtherRobot::outline))
     }
 
     /// All that stands in the way of the base.
@@ -275,6 +335,48 @@ impl World {
     #[must_use]
     pub fn people(&self) -> &[Person] {
         &self.people
+    }
+
+    /// The other robots.
+    #[must_use]
+    pub fn robots(&self) -> &[OtherRobot] {
+        &self.robots
+    }
+
+    /// Puts other robots into the world, in place of those that were there.
+    pub(crate) fn meet(&mut self, robots: &[OtherRobot]) {
+        let of_the_file = self.objects.len() - self.robots.len().min(self.objects.len());
+        self.objects.truncate(of_the_file);
+        self.objects.extend(robots.iter().map(OtherRobot::object));
+        self.robots = robots.to_vec();
+    }
+
+    /// Moves the other robots, in their order.
+    pub(crate) fn move_robots(&mut self, poses: &[Pose2]) {
+        let first = self.objects.len() - self.robots.len().min(self.objects.len());
+        let objects = self.objects.iter_mut().skip(first);
+        for ((robot, object), pose) in self.robots.iter_mut().zip(objects).zip(poses) {
+            robot.pose = *pose;
+            object.pose = upright(pose.x, pose.y, robot.height / 2.0, pose.yaw);
+        }
+    }
+
+    /// Takes over what has changed in another robot's world: objects, doors and people.
+    pub(crate) fn follow(&mut self, other: &World) {
+        let count = |w: &World| w.objects.len() - w.robots.len().min(w.objects.len());
+        let shared = count(self).min(count(other));
+        let theirs = other.objects.iter().take(shared);
+        for (mine, theirs) in self.objects.iter_mut().zip(theirs) {
+            mine.pose = theirs.pose;
+            mine.support.clone_from(&theirs.support);
+        }
+        for (mine, theirs) in self.doors.iter_mut().zip(&other.doors) {
+            if mine.open != theirs.open {
+                mine.open = theirs.open;
+                self.version += 1;
+            }
+        }
+        self.people.clone_from(&other.people);
     }
 
     /// Lets everybody walk on for `dt` seconds. `robots`: x, y and radius of each, metres.
@@ -355,6 +457,14 @@ impl World {
         bounds
     }
 
+    /// As [`World::clearance`], but only from what does not walk about.
+    #[must_use]
+    pub fn fixed_clearance(&self, x: f64, y: f64) -> f64 {
+        self.fixed_obstacles()
+            .map(|o| o.distance(x, y))
+            .fold(f64::INFINITY, f64::min)
+    }
+
     /// Distance in the plane from the point to the nearest obstacle, negative inside one, metres.
     #[must_use]
     pub fn clearance(&self, x: f64, y: f64) -> f64 {
@@ -380,7 +490,8 @@ impl World {
     pub fn screens(&self, eye: &Point3<f64>, range: f64) -> Screens {
         Screens {
             solid: self
-                .obstacles()
+                .fixed_obstacles()
+                .chain(self.people.iter().map(Person::outline))
                 .filter(|o| o.distance(eye.x, eye.y) <= range)
                 .collect(),
             objects: self.objects.iter().map(WorldObject::outline).collect(),

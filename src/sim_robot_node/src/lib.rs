@@ -12,6 +12,7 @@
 
 mod action_server;
 mod arm_request;
+mod camera_topics;
 mod fault_request;
 mod frame_names;
 mod goal_book;
@@ -24,6 +25,7 @@ mod pacer;
 mod parameters;
 mod planning_scene_messages;
 mod planning_scene_server;
+mod robots_parameter;
 mod sensor_topics;
 mod simulation;
 mod simulation_thread;
@@ -79,6 +81,12 @@ pub enum Error {
         /// What is wrong with it.
         source: SimError,
     },
+    /// The robots of the parameter are not valid.
+    #[error("the parameter 'robots' can't be used: {0}")]
+    Robots(String),
+    /// The simulation would run at another speed than the clock of its stamps.
+    #[error("real_time_factor is {0}, but publish_clock is off: set publish_clock, and use_sim_time in all nodes")]
+    Clock(f64),
     /// The faults of the parameter are not valid.
     #[error("the parameter 'faults' can't be used: {0}")]
     Faults(String),
@@ -103,7 +111,7 @@ pub enum Error {
 pub fn run(context: &Context, options: &Options, shutdown: &Shutdown) -> Result<(), Error> {
     let mut executor = context.create_basic_executor();
     let node = executor.create_node(options.node_name.as_str())?;
-    let running = node::SimRobotNode::start(&node, shutdown)?;
+    let running = node::SimRobotNode::start(&executor, &node, options, shutdown)?;
     let end = spin_until(&mut executor, shutdown);
     running.stop()?;
     Ok(end?)

@@ -5,7 +5,9 @@ use std::future::pending;
 
 use eh_ros_edge::{qos, NodeClock, Shutdown};
 use eh_sim::{FaultKind, Velocity};
-use rclrs::{log_info, log_warn, IntoPrimitiveOptions, Node, RclrsError};
+use rclrs::{
+    log_info, log_warn, Executor, IntoNodeOptions, IntoPrimitiveOptions, Node, RclrsError,
+};
 use ros_env::embodied_harness::srv::{
     GetGroundTruth, GetGroundTruth_Request, GetGroundTruth_Response, InjectFault,
     InjectFault_Request, InjectFault_Response,
@@ -13,6 +15,7 @@ use ros_env::embodied_harness::srv::{
 use ros_env::geometry_msgs::msg::{Twist, TwistStamped};
 
 use crate::action_server::{serve, Server};
+use crate::camera_topics::CameraTopics;
 use crate::fault_request;
 use crate::gripper_server::GripperServer;
 use crate::head_server::HeadServer;
@@ -25,7 +28,7 @@ use crate::sensor_topics::SensorTopics;
 use crate::simulation::{Moment, Simulation, Stamps};
 use crate::simulation_thread::{SimulationHandle, SimulationThread};
 use crate::truth::truth_json;
-use crate::Error;
+use crate::{Error, Options};
 
 /// The stamp of the start when the simulation is the clock: not zero, which means "unknown" in messages.
 const CLOCK_ORIGIN_NS: i64 = 1_000_000_000;
@@ -37,40 +40,61 @@ pub(crate) struct SimRobotNode {
 }
 
 impl SimRobotNode {
-    /// Builds the world and starts everything.
+    /// Builds the world and starts everything. `node` has the parameters and serves the only robot; each of
+    /// several robots gets a node of the same name in its own namespace.
     ///
     /// # Errors
     /// [`Error`].
-    pub(crate) fn start(node: &Node, shutdown: &Shutdown) -> Result<Self, Error> {
+    pub(crate) fn start(
+        executor: &Executor,
+        node: &Node,
+        options: &Options,
+        shutdown: &Shutdown,
+    ) -> Result<Self, Error> {
         let parameters = Parameters::declare(node)?;
-        let robot = parameters.robot()?;
-        let stamps = if parameters.publish_clock {
-            Stamps::Simulation {
-                origin_ns: CLOCK_ORIGIN_NS,
-            }
-        } else {
-            Stamps::Node(NodeClock::of(node))
-        };
+        let robots = parameters.build_robots()?;
         let world = match &parameters.world {
             Some(file) => file.display().to_string(),
             None => "the built-in apartment".into(),
         };
-        log_info!(
-            node.logger(),
-            "simulating {world}: {} rooms, {} objects, seed {}",
-            robot.map().rooms.len(),
-            robot.world().objects().len(),
-            robot.seed()
-        );
-        let simulation = simulation(node, &parameters, robot, stamps)?;
+        if let Some(robot) = robots.first() {
+            log_info!(
+                node.logger(),
+                "simulating {world}: {} rooms, {} objects, seed {}, robots: {}",
+                robot.map().rooms.len(),
+                robot.world_file().objects.len(),
+                robot.seed(),
+                robots.len()
+            );
+        }
+        let nodes = nodes(executor, node, options, &parameters)?;
+        let mut simulations = Vec::with_capacity(robots.len());
+        let mut settings = Vec::with_capacity(robots.len());
+        for (index, (node, robot)) in nodes.iter().zip(robots).enumerate() {
+            let stamps = if parameters.publish_clock {
+                Stamps::Simulation {
+                    origin_ns: CLOCK_ORIGIN_NS,
+                }
+            } else {
+                Stamps::Node(NodeClock::of(node))
+            };
+            let mut own = parameters.clone();
+            // There is one clock, whatever the number of robots.
+            own.publish_clock &= index == 0;
+            simulations.push(simulation(node, &own, robot, stamps)?);
+            settings.push(own);
+        }
         let pacer = Pacer::new(
             parameters.time_step,
             parameters.real_time_factor,
             parameters.max_lag,
         );
         let simulation =
-            SimulationThread::start(simulation, parameters.time_step, pacer, shutdown)?;
-        let handles = serve_all(node, &parameters, simulation.handle())?;
+            SimulationThread::start(simulations, parameters.time_step, pacer, shutdown)?;
+        let mut handles = Vec::new();
+        for (index, (node, own)) in nodes.iter().zip(&settings).enumerate() {
+            handles.extend(serve_all(node, own, &simulation.handle(index))?);
+        }
         Ok(Self {
             simulation,
             _handles: handles,
@@ -84,6 +108,39 @@ impl SimRobotNode {
     pub(crate) fn stop(self) -> Result<(), Error> {
         self.simulation.stop().map_err(Error::Simulation)
     }
+}
+
+/// The node of each robot.
+fn nodes(
+    executor: &Executor,
+    node: &Node,
+    options: &Options,
+    parameters: &Parameters,
+) -> Result<Vec<Node>, Error> {
+    if parameters.robots.is_empty() {
+        return Ok(vec![node.clone()]);
+    }
+    let mut nodes = Vec::with_capacity(parameters.robots.len());
+    for member in &parameters.robots {
+        let namespace = format!("/{}", member.name);
+        let node = executor.create_node(
+            options
+                .node_name
+                .as_str()
+                .namespace(&namespace)
+                // Their parameters are those of the first node.
+                .start_parameter_services(false),
+        )?;
+        // A namespace from the command line holds for every node of the process.
+        if node.namespace() != namespace {
+            return Err(Error::Robots(format!(
+                "the node was started in the namespace {}, in which all robots would meet; start it without one",
+                node.namespace()
+            )));
+        }
+        nodes.push(node);
+    }
+    Ok(nodes)
 }
 
 fn simulation(
@@ -104,6 +161,7 @@ fn simulation(
     Ok(Simulation {
         topics: SensorTopics::new(node, parameters, &robot, moment)?,
         planning_scene: PlanningSceneTopic::new(node, frames)?,
+        cameras: CameraTopics::new(node, parameters, &robot)?,
         navigation: Server::new(
             node,
             &parameters.navigate_action,

@@ -4,15 +4,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use eh_ros_edge::params::{flag, integer, number, text};
-use eh_sim::{FaultSpec, Robot};
+use eh_sim::fleet::{self, Member};
+use eh_sim::{generated_world, FaultSpec, Robot, WorldFile};
 use rclrs::Node;
 
+use crate::camera_topics::CameraSettings;
 use crate::fault_request;
 use crate::frame_names::FrameNames;
+use crate::robots_parameter;
 use crate::Error;
 
 /// The world when none is given.
 const BUILT_IN_WORLD: &str = include_str!("../../../worlds/apartment.yaml");
+/// A world of this name is made up from the seed that follows.
+const GENERATED: &str = "generated:";
 /// Largest world file, bytes.
 const LARGEST_WORLD: u64 = 4 * 1024 * 1024;
 
@@ -21,6 +26,8 @@ const LARGEST_WORLD: u64 = 4 * 1024 * 1024;
 pub struct Parameters {
     /// World file; none: the apartment that is built in.
     pub world: Option<PathBuf>,
+    /// The robots by namespace; none: one in the node's own namespace.
+    pub robots: Vec<Member>,
     /// Seed of all noise; none: the world's own.
     pub seed: Option<u64>,
     /// Faults that are there from the start.
@@ -65,6 +72,10 @@ pub struct Parameters {
     pub detections_topic: String,
     /// Where the map goes to.
     pub map_topic: String,
+    /// Images of the robot's camera.
+    pub(crate) camera: CameraSettings,
+    /// Images of the camera overhead.
+    pub(crate) overhead_camera: CameraSettings,
     /// Rates in hertz.
     pub tf_rate: f64,
     /// Odometry.
@@ -96,7 +107,14 @@ impl Parameters {
             node,
             "world",
             "",
-            "World file (YAML). Empty: the apartment that is built in",
+            "World file (YAML), or generated:SEED. Empty: the apartment that is built in",
+        )?;
+        let robots = text(
+            node,
+            "robots",
+            "",
+            "Several robots in one world: namespaces separated by commas, or a YAML list of \
+             namespace and start. Empty: one robot in the node's own namespace",
         )?;
         let seed = integer(
             node,
@@ -114,6 +132,7 @@ impl Parameters {
         )?;
         Ok(Self {
             world: (!world.is_empty()).then(|| PathBuf::from(&world)),
+            robots: robots_parameter::of_parameter(&robots).map_err(Error::Robots)?,
             seed: u64::try_from(seed).ok(),
             faults: fault_request::of_parameter(&faults).map_err(Error::Faults)?,
             time_step: Duration::from_secs_f64(number(
@@ -210,10 +229,12 @@ impl Parameters {
             joint_states_topic: name("joint_states_topic", "joint_states", "States of the joints")?,
             detections_topic: name("detections_topic", "detections", "Detected objects")?,
             map_topic: name("map_topic", "map", "Occupancy grid")?,
-            tf_rate: rate("tf_rate", 50.0, 1000.0, "Transforms")?,
-            odom_rate: rate("odom_rate", 50.0, 1000.0, "Odometry")?,
-            joint_state_rate: rate("joint_state_rate", 50.0, 1000.0, "Joint states")?,
-            scan_rate: rate("scan_rate", 12.5, 100.0, "Scans")?,
+            camera: camera(node, "camera", 5.0)?,
+            overhead_camera: camera(node, "overhead_camera", 2.0)?,
+            tf_rate: rate("tf_rate", 30.0, 1000.0, "Transforms")?,
+            odom_rate: rate("odom_rate", 30.0, 1000.0, "Odometry")?,
+            joint_state_rate: rate("joint_state_rate", 30.0, 1000.0, "Joint states")?,
+            scan_rate: rate("scan_rate", 10.0, 100.0, "Scans")?,
             detection_rate: rate("detection_rate", 5.0, 60.0, "Detections, also empty ones")?,
             nav_velocity_rate: rate(
                 "nav_velocity_rate",
@@ -230,28 +251,80 @@ impl Parameters {
         })
     }
 
-    /// The robot in its world, with the faults.
+    /// The robots in their world, each with the faults.
     ///
     /// # Errors
     /// [`Error`] that names the file and what is wrong with it.
-    pub fn robot(&self) -> Result<Robot, Error> {
+    pub fn build_robots(&self) -> Result<Vec<Robot>, Error> {
+        #[allow(clippy::float_cmp)] // the default, exactly
+        if self.real_time_factor != 1.0 && !self.publish_clock {
+            return Err(Error::Clock(self.real_time_factor));
+        }
         let path = self
             .world
             .clone()
             .unwrap_or_else(|| PathBuf::from("apartment (built in)"));
-        let text = match &self.world {
-            Some(file) => read_world(file)?,
-            None => BUILT_IN_WORLD.into(),
+        let unusable = |source| Error::World {
+            path: path.clone(),
+            source,
         };
-        let mut robot =
-            Robot::from_yaml(&text, self.seed).map_err(|source| Error::World { path, source })?;
-        for fault in &self.faults {
-            robot
-                .inject(fault.clone())
-                .map_err(|error| Error::Faults(error.to_string()))?;
+        let file = WorldFile::from_yaml(&self.world_text()?).map_err(unusable)?;
+        let mut robots = if self.robots.is_empty() {
+            vec![Robot::new(file, self.seed).map_err(unusable)?]
+        } else {
+            fleet::build(&file, self.seed, &self.robots).map_err(unusable)?
+        };
+        for robot in &mut robots {
+            for fault in &self.faults {
+                robot
+                    .inject(fault.clone())
+                    .map_err(|error| Error::Faults(error.to_string()))?;
+            }
         }
-        Ok(robot)
+        Ok(robots)
     }
+
+    fn world_text(&self) -> Result<String, Error> {
+        let Some(world) = &self.world else {
+            return Ok(BUILT_IN_WORLD.into());
+        };
+        let Some(seed) = world.to_str().and_then(|w| w.strip_prefix(GENERATED)) else {
+            return read_world(world);
+        };
+        let seed = seed.parse().map_err(|_| Error::WorldFile {
+            path: world.clone(),
+            reason: format!("'{seed}' is no seed from 0 to 2^64 - 1"),
+        })?;
+        Ok(generated_world(seed))
+    }
+}
+
+/// How one of the cameras is set.
+fn camera(node: &Node, name: &str, rate: f64) -> Result<CameraSettings, Error> {
+    let pixels = |which: &str, default: i64, description: &str| {
+        integer(
+            node,
+            &format!("{name}_{which}"),
+            default,
+            16..=1920,
+            "1",
+            description,
+        )
+        // The range is one of positive numbers that fit.
+        .map(|v| u32::try_from(v).unwrap_or(16))
+    };
+    Ok(CameraSettings {
+        rate: number(
+            node,
+            &format!("{name}_rate"),
+            rate,
+            0.1..=60.0,
+            "Hz",
+            "Images per second, at most; drawn only while somebody listens",
+        )?,
+        width: pixels("width", 640, "Pixels in a row of its images")?,
+        height: pixels("height", 480, "Rows of its images")?,
+    })
 }
 
 fn read_world(file: &Path) -> Result<String, Error> {

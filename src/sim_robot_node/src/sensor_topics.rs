@@ -20,6 +20,7 @@ use ros_env::sensor_msgs::msg::{JointState as JointStateMsg, LaserScan};
 use ros_env::std_msgs::msg::Header;
 use ros_env::tf2_msgs::msg::TFMessage;
 
+use crate::camera_topics::OVERHEAD_FRAME;
 use crate::frame_names::FrameNames;
 use crate::pacer::Every;
 use crate::parameters::Parameters;
@@ -66,7 +67,13 @@ impl SensorTopics {
         moment: Moment,
     ) -> Result<Self, RclrsError> {
         let frames = parameters.frames.clone();
-        let tf_static = node.create_publisher("/tf_static".qos(qos::tf_static()))?;
+        // Several robots have the same frames: each has its transforms in its own namespace.
+        let [tf, tf_static] = if parameters.robots.is_empty() {
+            ["/tf", "/tf_static"]
+        } else {
+            ["tf", "tf_static"]
+        };
+        let tf_static = node.create_publisher(tf_static.qos(qos::tf_static()))?;
         tf_static.publish(fixed_transforms(&frames, robot, moment))?;
         let map =
             node.create_publisher(parameters.map_topic.as_str().qos(qos::state_latched(1)))?;
@@ -90,7 +97,7 @@ impl SensorTopics {
             },
             tf: (
                 Every::rate(parameters.tf_rate),
-                node.create_publisher("/tf".qos(qos::tf()))?,
+                node.create_publisher(tf.qos(qos::tf()))?,
             ),
             _tf_static: tf_static,
             odom: (
@@ -220,6 +227,10 @@ fn fixed_transforms(frames: &FrameNames, robot: &Robot, moment: Moment) -> TFMes
             transforms.push(transform_stamped(frames, &part, moment));
         }
     }
+    // Its size says nothing about where it hangs.
+    let (_, overhead) = robot.overhead_view(640, 480);
+    let overhead = Transform::new("map", OVERHEAD_FRAME, overhead);
+    transforms.push(transform_stamped(frames, &overhead, moment));
     TFMessage { transforms }
 }
 

@@ -5,26 +5,28 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use eh_ros_edge::Shutdown;
-use eh_sim::SimError;
+use eh_sim::{fleet, SimError};
 use rclrs::{log_warn, ToLogParams};
 use tokio::sync::oneshot;
 
 use crate::pacer::Pacer;
 use crate::simulation::Simulation;
 
-type Request = Box<dyn FnOnce(&mut Simulation) + Send>;
+/// What is to be done, and with which of the robots.
+type Request = (usize, Box<dyn FnOnce(&mut Simulation) + Send>);
 
-/// Reaches the simulation from other threads. Nothing here blocks.
+/// Reaches the simulation of one robot from other threads. Nothing here blocks.
 #[derive(Clone)]
 pub(crate) struct SimulationHandle {
     requests: Sender<Request>,
+    robot: usize,
 }
 
 impl SimulationHandle {
     /// Has something done, as soon as possible, in the order of the calls.
     pub(crate) fn tell(&self, request: impl FnOnce(&mut Simulation) + Send + 'static) {
         // After the simulation's end nothing is left to be done.
-        let _ = self.requests.send(Box::new(request));
+        let _ = self.requests.send((self.robot, Box::new(request)));
     }
 
     /// Has something done and waits for what it returns; none when the simulation has ended.
@@ -42,7 +44,8 @@ impl SimulationHandle {
 
 /// The running thread.
 pub(crate) struct SimulationThread {
-    handle: SimulationHandle,
+    requests: Sender<Request>,
+    robots: usize,
     thread: JoinHandle<Result<(), SimError>>,
 }
 
@@ -52,28 +55,33 @@ impl SimulationThread {
     /// # Errors
     /// If the operating system refuses a thread.
     pub(crate) fn start(
-        simulation: Simulation,
+        simulations: Vec<Simulation>,
         step: Duration,
         pacer: Pacer,
         shutdown: &Shutdown,
     ) -> std::io::Result<Self> {
         let (requests, receiver) = channel();
+        let robots = simulations.len();
         let end = RequestOnDrop(shutdown.clone());
         let thread = std::thread::Builder::new()
             .name("simulation".into())
             .spawn(move || {
                 let _end = end;
-                run(simulation, step, pacer, &receiver)
+                run(simulations, step, pacer, &receiver)
             })?;
         Ok(Self {
-            handle: SimulationHandle { requests },
+            requests,
+            robots,
             thread,
         })
     }
 
-    /// Reaches the simulation.
-    pub(crate) fn handle(&self) -> &SimulationHandle {
-        &self.handle
+    /// Reaches the simulation of one robot.
+    pub(crate) fn handle(&self, robot: usize) -> SimulationHandle {
+        SimulationHandle {
+            requests: self.requests.clone(),
+            robot,
+        }
     }
 
     /// Stops the simulation and waits for its end.
@@ -81,7 +89,9 @@ impl SimulationThread {
     /// # Errors
     /// Why it had ended by itself.
     pub(crate) fn stop(self) -> Result<(), String> {
-        self.handle.tell(Simulation::stop);
+        for robot in 0..self.robots {
+            self.handle(robot).tell(Simulation::stop);
+        }
         match self.thread.join() {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
@@ -98,32 +108,38 @@ impl Drop for RequestOnDrop {
     }
 }
 
+fn perform((robot, request): Request, simulations: &mut [Simulation]) {
+    if let Some(simulation) = simulations.get_mut(robot) {
+        request(simulation);
+    }
+}
+
 fn run(
-    mut simulation: Simulation,
+    mut simulations: Vec<Simulation>,
     step: Duration,
     mut pacer: Pacer,
     requests: &Receiver<Request>,
 ) -> Result<(), SimError> {
     let start = Instant::now();
-    while !simulation.stopped {
+    while simulations.iter().any(|simulation| !simulation.stopped) {
         let (steps, left_out) = pacer.take(start.elapsed());
-        if !left_out.is_zero() {
+        if let Some(first) = simulations.first().filter(|_| !left_out.is_zero()) {
             log_warn!(
-                simulation.node.logger().throttle(Duration::from_secs(10)),
+                first.node.logger().throttle(Duration::from_secs(10)),
                 "the simulation can't follow: {:.2} s left out; use a faster machine, fewer \
                  scan beams or lower rates",
                 left_out.as_secs_f64()
             );
         }
         for _ in 0..steps {
-            simulation.step(step)?;
+            fleet::step(&mut simulations, |s| &mut s.robot, |s| s.step(step))?;
             // A command must not wait until all that was missed is made up for.
             while let Ok(request) = requests.try_recv() {
-                request(&mut simulation);
+                perform(request, &mut simulations);
             }
         }
         match requests.recv_timeout(pacer.wait(start.elapsed())) {
-            Ok(request) => request(&mut simulation),
+            Ok(request) => perform(request, &mut simulations),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }

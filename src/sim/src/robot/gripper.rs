@@ -110,7 +110,9 @@ impl Robot {
         let tip = Point3::from(tcp.translation.vector);
         let mut best: Option<Held> = None;
         for (index, object) in self.world.objects().iter().enumerate() {
+            // What another robot holds is out of reach.
             if self.slipped == Some(index)
+                || object.support == Support::Gripper
                 || (object.pose.translation.vector - tip.coords).norm() > 0.6
             {
                 continue;
