@@ -1,12 +1,13 @@
 //! Holding the control lease: acquired once, renewed three times in its lifetime, released at the end.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use eh_contract::ErrorCode;
 use eh_harness::Event;
 use eh_ros_edge::convert::command::budget_msg;
 use eh_ros_edge::deadline::sleep;
+use eh_ros_edge::NodeClock;
 use parking_lot::Mutex;
 use rclrs::Node;
 use ros_env::embodied_harness::msg::ControlLease;
@@ -21,12 +22,19 @@ struct Held {
     token: Option<u64>,
     /// Grows with each acquire and release, so that an older renewal ends.
     turn: u64,
+    /// An acquire has not been answered yet: another one would only make its grant obsolete.
+    asking: bool,
 }
+
+/// How often the clock is looked at while waiting for simulated time.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The control lease as this node holds it. Clones share it.
 #[derive(Clone)]
 pub(crate) struct LeaseHolder {
     node: Node,
+    /// The lease lives on the budget clock, as protection counts its life.
+    clock: NodeClock,
     caller: ServiceCaller<ManageLease>,
     controller_id: String,
     ttl: Duration,
@@ -44,6 +52,7 @@ impl LeaseHolder {
     ) -> Self {
         LeaseHolder {
             node: node.clone(),
+            clock: NodeClock::of(node),
             caller,
             controller_id,
             ttl,
@@ -76,15 +85,20 @@ impl LeaseHolder {
     pub(crate) fn acquire(&self) {
         let turn = {
             let mut held = self.held.lock();
+            if held.asking {
+                return;
+            }
+            held.asking = true;
             held.turn += 1;
             held.turn
         };
         let this = self.clone();
         drop(self.node.commands().run(async move {
-            let asked = Instant::now();
+            let asked = this.clock.budget_ns();
             let answer = this
                 .call(ManageLease_Request::OPERATION_ACQUIRE, 0, this.ttl)
                 .await;
+            this.held.lock().asking = false;
             match answer {
                 Ok(answer) if answer.error_code == ErrorCode::None.code() => {
                     let token = answer.lease.token;
@@ -114,14 +128,26 @@ impl LeaseHolder {
         }));
     }
 
-    async fn renew(&self, turn: u64, token: u64, granted: Instant) {
+    /// Waits on the budget clock.
+    async fn pass(&self, duration: Duration) {
+        if !self.clock.is_simulated() {
+            return sleep(duration).await;
+        }
+        let begin = self.clock.budget_ns();
+        // A clock that is set back ends the wait: the lease's life is then uncertain.
+        while (0..nanoseconds(duration)).contains(&(self.clock.budget_ns() - begin)) {
+            sleep(LOOK).await;
+        }
+    }
+
+    async fn renew(&self, turn: u64, token: u64, granted: i64) {
         let mut alive_from = granted;
         loop {
-            sleep(self.ttl / 3).await;
+            self.pass(self.ttl / 3).await;
             if self.held.lock().turn != turn {
                 return;
             }
-            let asked = Instant::now();
+            let asked = self.clock.budget_ns();
             let answer = self
                 .call(ManageLease_Request::OPERATION_RENEW, token, self.ttl / 3)
                 .await;
@@ -132,7 +158,7 @@ impl LeaseHolder {
                 Ok(answer) if answer.error_code == ErrorCode::None.code() => alive_from = asked,
                 Ok(answer) => return self.lose(turn, answer.error_msg),
                 // One answer may be lost; the lease lives on until its time is over.
-                Err(reason) if alive_from.elapsed() >= self.ttl => {
+                Err(reason) if self.clock.budget_ns() - alive_from >= nanoseconds(self.ttl) => {
                     return self.lose(turn, format!("it could not be renewed: {reason}"));
                 }
                 Err(_) => {}
@@ -192,4 +218,8 @@ impl LeaseHolder {
                 .await;
         }
     }
+}
+
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }

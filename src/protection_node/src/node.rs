@@ -14,7 +14,8 @@ use eh_ros_edge::{convert, qos, within, NodeClock, TfBuffer, TfListener};
 use eh_store::lease::GrantRecord;
 use parking_lot::Mutex;
 use rclrs::{
-    log_error, log_info, log_warn, IntoPrimitiveOptions, Node, Publisher, RclrsError, ToLogParams,
+    log_error, log_info, log_warn, IntoPrimitiveOptions, IntoTimerOptions, Node, Publisher,
+    RclrsError, ToLogParams,
 };
 use ros_env::embodied_harness::msg::{ControlLease as LeaseMsg, DeclaredRun, ProtectionState};
 use ros_env::embodied_harness::srv::{
@@ -129,7 +130,15 @@ impl ProtectionNode {
         handles.extend(serve(&shared)?);
         let every = shared.clone();
         handles.push(Box::new(
-            node.create_timer_repeating(shared.parameters.period, move || every.act())?,
+            // In simulation the inputs' ages pass at the simulation's pace, and so must the decisions.
+            node.create_timer_repeating(
+                if shared.clock.is_simulated() {
+                    shared.parameters.period.node_time()
+                } else {
+                    shared.parameters.period.steady_time()
+                },
+                move || every.act(),
+            )?,
         ));
         shared.act();
         log_info!(

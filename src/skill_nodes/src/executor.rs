@@ -24,7 +24,7 @@ use eh_ros_edge::{serve_action, GoalDecision, GoalEnd, NodeClock, RunningGoal, S
 use eh_skills::catalog::{self, Adapter};
 use eh_skills::grasp::HeldGrasp;
 use parking_lot::Mutex;
-use rclrs::{log_error, log_info, log_warn, Node};
+use rclrs::{log_error, log_info, log_warn, IntoTimerOptions, Node};
 use ros_env::embodied_harness::action::{
     ExecuteSkill, ExecuteSkill_Feedback, ExecuteSkill_Goal, ExecuteSkill_Result,
 };
@@ -239,18 +239,30 @@ impl Executor {
             began,
             parameters,
         });
+        // Who listens counts the age of these on the budget clock.
+        let simulated = executor.clock.is_simulated();
+        let every = |period: Duration| {
+            if simulated {
+                period.node_time()
+            } else {
+                period.steady_time()
+            }
+        };
         let this = executor.clone();
-        handles.push(Box::new(
-            node.create_timer_repeating(BEACON_PERIOD, move || this.outlet.beacon(this.tick()))?,
-        ));
+        handles.push(Box::new(node.create_timer_repeating(
+            every(BEACON_PERIOD),
+            move || this.outlet.beacon(this.tick()),
+        )?));
         let this = executor.clone();
-        handles.push(Box::new(
-            node.create_timer_repeating(DECLARE_PERIOD, move || this.watch_over())?,
-        ));
+        handles.push(Box::new(node.create_timer_repeating(
+            every(DECLARE_PERIOD),
+            move || this.watch_over(),
+        )?));
         let this = executor.clone();
-        handles.push(Box::new(
-            node.create_timer_repeating(BEACON_PERIOD, move || this.publish_progress())?,
-        ));
+        handles.push(Box::new(node.create_timer_repeating(
+            every(BEACON_PERIOD),
+            move || this.publish_progress(),
+        )?));
         handles.extend(executor.watch_feedback());
         handles.extend(executor.watch_late_acknowledgements());
         Ok((executor, handles))

@@ -87,7 +87,7 @@ impl Executor {
         };
         let end = tokio::select! {
             end = self.perform_program(id, &mut *program, &mut signal) => end,
-            () = sleep(admitted.execution_timeout) => RunEnd::Stop(failed(
+            () = self.budget_passes(admitted.execution_timeout) => RunEnd::Stop(failed(
                 ErrorCode::ExecutionTimeout,
                 format!(
                     "it took longer than {:.1} s and was canceled; try again, or give it a longer execution_timeout",
@@ -378,6 +378,19 @@ impl Executor {
         }
     }
 
+    /// Waits on the clock of the budgets.
+    async fn budget_passes(&self, duration: Duration) {
+        let begin = self.surroundings.now();
+        loop {
+            let passed = self.surroundings.now().saturating_sub(begin);
+            let Some(left) = duration.checked_sub(passed).filter(|d| !d.is_zero()) else {
+                return;
+            };
+            // In simulation what is left may pass faster than here.
+            sleep(left.min(Duration::from_millis(50))).await;
+        }
+    }
+
     async fn pass_time(&self, id: &str, duration: Duration) {
         let begin = self.surroundings.now();
         loop {
@@ -452,7 +465,7 @@ impl Executor {
         };
         tokio::select! {
             () = ask => true,
-            () = sleep(self.parameters.lost_timeout) => false,
+            () = self.budget_passes(self.parameters.lost_timeout) => false,
         }
     }
 
