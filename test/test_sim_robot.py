@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+import struct
 import statistics
 import threading
 import time
@@ -240,7 +241,9 @@ def distance(a, b):
 @pytest.fixture(scope='module')
 def robot(ros_node, module_processes):
     """Give a client of a robot that tells the truth."""
-    process = start_robot(module_processes, expose_ground_truth='true', seed=3)
+    process = start_robot(
+        module_processes, expose_ground_truth='true', seed=3, camera_width=160, camera_height=120,
+        overhead_camera_width=160, overhead_camera_height=120)
     client = Client(ros_node)
     client.process = process
     client.wait()
@@ -378,6 +381,40 @@ def test_the_arm_goes_on_a_line(robot):
     assert robot.run(MOVE, robot.tool_goal(0.55, 0.0, 0.9))[0] == SUCCEEDED
     status, result = robot.run(MOVE, robot.tool_goal(0.55, 0.0, 1.0, planner='LIN'))
     assert status == SUCCEEDED, result.error_code
+
+
+@pytest.mark.parametrize('topic, frame', [
+    ('camera', 'camera_optical_frame'), ('overhead_camera', 'overhead_camera_optical_frame')])
+def test_cameras_draw_while_somebody_listens(robot, topic, frame):
+    from rclpy.qos import qos_profile_sensor_data
+    from sensor_msgs.msg import CameraInfo, Image
+    got = {}
+    subscriptions = [
+        robot.node.create_subscription(
+            kind, topic + name, lambda m, name=name: got.setdefault(name, {}).__setitem__(
+                (m.header.stamp.sec, m.header.stamp.nanosec), m), qos_profile_sensor_data)
+        for name, kind in (('/image_raw', Image), ('/camera_info', CameraInfo),
+                           ('/depth/image_raw', Image), ('/depth/camera_info', CameraInfo))]
+
+    def of_one_time():
+        stamps = set.intersection(*(set(m) for m in got.values())) if len(got) == 4 else ()
+        return {name: m[max(stamps)] for name, m in got.items()} if stamps else None
+    taken = wait_until(of_one_time, 10, 'an image with all that belongs to it')
+    for subscription in subscriptions:
+        robot.node.destroy_subscription(subscription)
+    assert {m.header.frame_id for m in taken.values()} == {frame}
+    image, depth, info = (taken[n] for n in ('/image_raw', '/depth/image_raw', '/camera_info'))
+    assert (image.encoding, image.width, image.height, image.step) == ('rgb8', 160, 120, 480)
+    assert len(image.data) == 480 * 120 and len(set(image.data)) > 10
+    assert (depth.encoding, depth.step, len(depth.data)) == ('32FC1', 640, 640 * 120)
+    depths = struct.unpack('<{}f'.format(160 * 120), bytes(depth.data))
+    finite = [d for d in depths if math.isfinite(d)]
+    # Nothing is nearer than 0.2 m, and no pixel is without a number.
+    assert finite and min(finite) >= 0.2 and not any(math.isnan(d) for d in depths)
+    assert (info.width, info.height, info.k[2], info.k[5]) == (160, 120, 79.5, 59.5)
+    assert list(info.p)[:3] == list(info.k)[:3]
+    known = {t.child_frame_id: t.header.frame_id for m in robot.seen['/tf_static'] for t in m.transforms}
+    assert known[frame] == {'camera_optical_frame': 'camera_link'}.get(frame, 'map')
 
 
 def test_the_arm_heeds_its_planning_scene(robot):

@@ -7,6 +7,7 @@ use eh_sim::{Robot, SimError, SimEvent, Velocity};
 use rclrs::{log_info, log_warn, Node, ToLogParams};
 
 use crate::action_server::Server;
+use crate::camera_topics::CameraTopics;
 use crate::gripper_server::GripperServer;
 use crate::head_server::HeadServer;
 use crate::move_group::MoveGroupServer;
@@ -48,6 +49,7 @@ pub(crate) struct Simulation {
     pub(crate) head: Server<HeadServer>,
     pub(crate) topics: SensorTopics,
     pub(crate) planning_scene: PlanningSceneTopic,
+    pub(crate) cameras: CameraTopics,
     pub(crate) events: VecDeque<(Duration, SimEvent)>,
     pub(crate) stopped: bool,
 }
@@ -87,6 +89,7 @@ impl Simulation {
         let moment = self.moment();
         self.topics.publish(&mut self.robot, moment);
         self.planning_scene.publish(&self.robot, moment, &self.node);
+        self.cameras.publish(&self.robot, moment);
         let robot = &mut self.robot;
         self.navigation.tick(robot, moment);
         self.arm.tick(robot, moment);
