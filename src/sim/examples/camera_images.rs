@@ -1,7 +1,7 @@
 //! Draws what the robot's camera and the overhead camera see of a world, and says how long that takes.
 //!
 //! ```sh
-//! cargo run --release -p eh_sim --example camera_images -- worlds/apartment.yaml /tmp
+//! cargo run --release -p eh_sim --example camera_images -- worlds/apartment.yaml .
 //! ```
 //!
 //! The images are written as portable pixmaps: `first_person.ppm`, `depth.ppm` (near is dark) and
