@@ -263,7 +263,9 @@ impl Shared {
 
     fn log(&self, before: Option<&Told>, told: &Told, decision: &Decision) {
         let logger = self.node.logger();
-        if before.map(|b| (&b.stop_id, b.stage)) != Some((&told.stop_id, told.stage)) {
+        let changed = before.map(|b| (&b.stop_id, b.stage)) != Some((&told.stop_id, told.stage));
+        // The end of a stop is told where it is reset.
+        if changed && !told.stop_id.is_empty() {
             log_info!(logger, "stop \"{}\": {:?}", told.stop_id, told.stage);
         }
         let stopped = |t: &Told| t.mode >= Mode::Stop;
