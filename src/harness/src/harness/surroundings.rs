@@ -1,0 +1,72 @@
+//! What the nodes around tell: a latched stop, the control lease.
+
+use eh_contract::state::TaskOutcome;
+use eh_contract::ErrorCode;
+use eh_ledger::issuer_policy::Now;
+
+use super::Harness;
+use crate::effect::Effect;
+use crate::task::Phase;
+
+impl Harness {
+    pub(super) fn stop_seen(
+        &mut self,
+        stop: crate::surroundings::StopView,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        let latched = stop.latched;
+        let text = stop.text.clone();
+        self.surroundings.stop = stop;
+        let moves = self
+            .task
+            .as_ref()
+            .is_some_and(|t| !t.record.request.dry_run);
+        if latched && moves {
+            self.end_with(
+                TaskOutcome::Failed,
+                ErrorCode::TaskStopLatched,
+                format!("a stop was requested ({text}); when it is safe, reset it with reset_stop and send the task again"),
+                now,
+                out,
+            );
+        }
+    }
+
+    pub(super) fn lease_granted(&mut self, token: u64, now: Now, out: &mut Vec<Effect>) {
+        self.surroundings.lease_token = Some(token);
+        self.last_token = token;
+        let waits = self
+            .task
+            .as_ref()
+            .is_some_and(|t| matches!(t.phase, Phase::AwaitLease { .. }));
+        if waits {
+            self.read_scene(now, out);
+        } else if self.task.is_none() {
+            // It came after the task that wanted it.
+            out.push(Effect::ReleaseLease);
+        }
+    }
+
+    pub(super) fn lease_refused(&mut self, reason: String) {
+        self.surroundings.lease_token = None;
+        if let Some(task) = &mut self.task {
+            if matches!(task.phase, Phase::AwaitLease { .. }) {
+                task.text = format!("waits for the control lease: {reason}");
+                task.dirty = true;
+            }
+        }
+    }
+
+    pub(super) fn lease_lost(&mut self, reason: String, now: Now, out: &mut Vec<Effect>) {
+        if self.surroundings.lease_token.take().is_some() {
+            self.end_with(
+                TaskOutcome::Failed,
+                ErrorCode::NoLease,
+                format!("the control lease was lost: {reason}"),
+                now,
+                out,
+            );
+        }
+    }
+}
