@@ -77,8 +77,7 @@ def tables(program):
 
 
 def test_the_compiler_warns_of_nothing(sources):
-    checked = interface_probe.cargo(
-        'check', '--package', 'interface_probe', '--example', 'packages')
+    checked = interface_probe.cargo('check', '--package', 'packages')
     assert checked.returncode == 0, checked.stdout
 
 
