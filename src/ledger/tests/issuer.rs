@@ -672,6 +672,7 @@ fn a_cancel_between_two_segments_ends_the_command() {
     let mut rig = in_process(3);
     rig.ok(Ev::CancelRequested { reason: "a".into() }, 2.1);
     assert_eq!(rig.record.state, S::Canceled);
+    assert!(!rig.record.next_segment_is_due());
     let next = Ev::Dispatch { goal_id: [8; 16] };
     assert!(rig.record.apply(next, &rig.policy, at(2.2)).is_err());
     // Asked while the first verdict is awaited, no segment follows it.
@@ -684,8 +685,8 @@ fn a_cancel_between_two_segments_ends_the_command() {
     rig.ok(ended(3, ControlEnd::Completed), 1.0);
     rig.ok(Ev::CancelRequested { reason: "a".into() }, 1.5);
     assert_eq!(rig.record.state, S::Evaluating);
-    rig.ok(verdict(Outcome::Unknown), 2.0);
-    assert!(!rig.record.next_segment_is_due());
+    rig.ok(verdict(Outcome::Process), 2.0);
+    assert_eq!(rig.record.state, S::Canceled);
 }
 
 #[test]
