@@ -183,7 +183,7 @@ impl Navigator {
                     recoveries: 0,
                     in_a_row: 0,
                     recovered_at: f64::INFINITY,
-                    recovery: Recovery::out_of_contact(estimate, &self.grid, &self.spec, now),
+                    recovery: None,
                     detours: 0,
                     feedback,
                     fails_at,
@@ -327,7 +327,7 @@ impl Navigator {
                 .map_err(abort)?;
         }
         if let Some(recovery) = goal.recovery {
-            if let Some(velocity) = recovery.velocity(estimate, &self.grid, &self.spec, now) {
+            if let Some(velocity) = recovery.velocity(estimate, &self.spec, now) {
                 goal.feedback.current_pose = estimate;
                 goal.feedback.navigation_time = now.saturating_sub(goal.accepted);
                 return Ok(velocity);
@@ -475,7 +475,7 @@ impl Navigator {
         let recovery = Recovery::begin(goal.in_a_row, estimate, &self.grid, &self.spec, now);
         goal.recovery = Some(recovery);
         Ok(recovery
-            .velocity(estimate, &self.grid, &self.spec, now)
+            .velocity(estimate, &self.spec, now)
             .unwrap_or(Velocity::ZERO))
     }
 }

@@ -16,18 +16,12 @@ const SPEED: f64 = 0.15;
 pub const LONGEST: Duration = Duration::from_secs(4);
 /// Directions that are compared.
 const DIRECTIONS: u32 = 32;
-/// A robot this much farther from obstacles than its radius may drive as it likes, metres.
-const ROOM_TO_DRIVE: f64 = 0.09;
-/// A robot nearer than this leaves before it drives, metres: protection's stop zone and the laser's noise.
-const NO_ROOM: f64 = 0.05;
 
 /// A short motion of its own that does not follow the way.
 #[derive(Debug, Clone, Copy)]
 pub struct Recovery {
     from: Pose2,
     until: Duration,
-    /// It is over where there is this much room, metres.
-    enough: f64,
     motion: Motion,
 }
 
@@ -63,43 +57,14 @@ impl Recovery {
         Self {
             from: at,
             until: now + LONGEST,
-            enough: f64::INFINITY,
             motion,
         }
     }
 
-    /// What to do before anything else when the robot stands so near to something that protection lets it
-    /// move away from it only; none when it does not.
-    #[must_use]
-    pub fn out_of_contact(
-        at: Pose2,
-        grid: &OccupancyGrid,
-        spec: &RobotSpec,
-        now: Duration,
-    ) -> Option<Self> {
-        (grid.interpolated_clearance(at.x, at.y) < spec.radius + NO_ROOM).then(|| Self {
-            from: at,
-            until: now + LONGEST,
-            enough: spec.radius + ROOM_TO_DRIVE,
-            motion: Motion::Leave {
-                heading: roomiest(grid, at),
-            },
-        })
-    }
-
     /// The velocity now; none when it is over.
     #[must_use]
-    pub fn velocity(
-        &self,
-        at: Pose2,
-        grid: &OccupancyGrid,
-        spec: &RobotSpec,
-        now: Duration,
-    ) -> Option<Velocity> {
-        if now >= self.until
-            || at.distance(self.from) >= DISTANCE
-            || grid.interpolated_clearance(at.x, at.y) >= self.enough
-        {
+    pub fn velocity(&self, at: Pose2, spec: &RobotSpec, now: Duration) -> Option<Velocity> {
+        if now >= self.until || at.distance(self.from) >= DISTANCE {
             return None;
         }
         let speed = SPEED.min(spec.max_speed);
@@ -165,14 +130,12 @@ robot: {start: [3, 2, 0]}
         let (grid, spec) = room();
         let at = Pose2::new(5.6, 2.0, 0.0);
         let recovery = Recovery::begin(1, at, &grid, &spec, Duration::ZERO);
-        let v = recovery.velocity(at, &grid, &spec, Duration::ZERO).unwrap();
+        let v = recovery.velocity(at, &spec, Duration::ZERO).unwrap();
         assert!(v.linear < 0.0 && v.angular == 0.0);
         // Over after a quarter of a metre, or after its time.
         let there = Pose2::new(5.34, 2.0, 0.0);
-        assert!(recovery
-            .velocity(there, &grid, &spec, Duration::ZERO)
-            .is_none());
-        assert!(recovery.velocity(at, &grid, &spec, LONGEST).is_none());
+        assert!(recovery.velocity(there, &spec, Duration::ZERO).is_none());
+        assert!(recovery.velocity(at, &spec, LONGEST).is_none());
     }
 
     #[test]
@@ -182,18 +145,14 @@ robot: {start: [3, 2, 0]}
             let at = Pose2::new(5.6, 2.0, PI);
             let recovery = Recovery::begin(count, at, &grid, &spec, Duration::ZERO);
             // Away from the wall at x = 5.95: ahead, since it looks west.
-            let v = recovery.velocity(at, &grid, &spec, Duration::ZERO).unwrap();
+            let v = recovery.velocity(at, &spec, Duration::ZERO).unwrap();
             assert!(v.linear > 0.0 && v.angular.abs() < 0.3, "{v:?}");
             // Turned about, the same way is behind it; along the wall it has to turn first.
             let east = Pose2::new(5.6, 2.0, 0.0);
-            let v = recovery
-                .velocity(east, &grid, &spec, Duration::ZERO)
-                .unwrap();
+            let v = recovery.velocity(east, &spec, Duration::ZERO).unwrap();
             assert!(v.linear < 0.0, "{v:?}");
             let north = Pose2::new(5.6, 2.0, 1.5);
-            let v = recovery
-                .velocity(north, &grid, &spec, Duration::ZERO)
-                .unwrap();
+            let v = recovery.velocity(north, &spec, Duration::ZERO).unwrap();
             assert!(v.linear == 0.0 && v.angular.abs() > 0.5, "{v:?}");
         }
     }
@@ -203,14 +162,11 @@ robot: {start: [3, 2, 0]}
         let (grid, spec) = room();
         // 0.28 m from the faces at 5.95 and 3.95.
         let at = Pose2::new(5.67, 3.67, 0.0);
-        let leave = Recovery::out_of_contact(at, &grid, &spec, Duration::ZERO).unwrap();
+        let leave = Recovery::begin(2, at, &grid, &spec, Duration::ZERO);
         let Motion::Leave { heading } = leave.motion else {
             panic!("{leave:?}");
         };
         // South-west is −3π/4.
         assert!(wrap_angle(heading + 0.75 * PI).abs() < 0.25, "{heading}");
-        let away = Pose2::new(5.57, 3.57, 0.0);
-        assert!(leave.velocity(away, &grid, &spec, Duration::ZERO).is_none());
-        assert!(Recovery::out_of_contact(away, &grid, &spec, Duration::ZERO).is_none());
     }
 }

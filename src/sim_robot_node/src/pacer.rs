@@ -128,6 +128,30 @@ mod tests {
     }
 
     #[test]
+    fn from_half_to_twenty_times_the_speed_no_time_is_lost_or_won() {
+        for speed in [0.5, 2.0, 4.0, 10.0, 20.0] {
+            let mut pacer = Pacer::new(ms(20), speed, ms(250));
+            // A minute, looked at as a thread does: as soon as a step is due, or a little later.
+            let (mut now, mut steps, mut looks) = (Duration::ZERO, 0, 0_u64);
+            while now < ms(60_000) {
+                let (more, left_out) = pacer.take(now);
+                assert_eq!(left_out, Duration::ZERO);
+                steps += more;
+                looks += 1;
+                now += pacer
+                    .wait(now)
+                    .max(Duration::from_micros(100 + 37 * (looks % 11)));
+            }
+            // Simulated: 60 s × speed, in steps of 20 ms, less the one that is not due yet.
+            let wanted = (60.0 * speed / 0.02).round() as u32;
+            assert!(
+                steps <= wanted && steps + 2 >= wanted,
+                "{speed}: {steps} of {wanted}"
+            );
+        }
+    }
+
+    #[test]
     fn a_clock_that_goes_back_gives_no_step() {
         let mut pacer = Pacer::new(ms(20), 1.0, ms(200));
         pacer.take(ms(100));
