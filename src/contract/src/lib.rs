@@ -18,6 +18,7 @@
 //! | [`sight`] | whether a line of sight is free |
 //! | [`semantic_map`] | the annotated map of a building |
 //! | [`prior`] | that map as nodes and edges |
+//! | [`nouns`] | the one table of nouns and attributes, English and Chinese |
 //! | [`session`] | events of a task and reports of its steps |
 //! | [`state`] | the states of issuer and executor, ends of control, stages of a stop |
 //! | [`verdict`] | evidence, predicate results, verdicts |
@@ -35,6 +36,7 @@ pub mod error_code;
 pub mod footprint;
 pub mod geometry;
 pub mod id;
+pub mod nouns;
 pub mod perception;
 pub mod prior;
 pub mod run_event;

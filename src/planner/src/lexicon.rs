@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use eh_contract::scene::{Kind, SceneSnapshot};
 
 use crate::goal::Superlative;
-use crate::phrase_table::{NounTable, PhraseTable, Tables};
+use crate::phrase_table::{PhraseTable, Tables};
 use crate::text::{atoms, is_han, normalise, singulars};
+use eh_contract::nouns::{Noun, NounTable};
 
 /// Most atoms of one entry: the longest phrases of the tables have six.
 const MAX_ENTRY_ATOMS: usize = 12;
@@ -189,6 +190,17 @@ impl Lexicon {
                 self.add(form, Reading::Pronoun(pronoun.clone()));
             }
         }
+        for row in &p.superlatives {
+            let most = Superlative {
+                by: row.by,
+                least: row.least,
+            };
+            for (forms, plain) in [(&row.words, false), (&row.plain, true)] {
+                for form in forms.iter() {
+                    self.add(form, Reading::Most { most, plain });
+                }
+            }
+        }
         for (form, value) in p.numbers.en.iter().chain(&p.numbers.zh) {
             self.add(form, Reading::Number(*value));
         }
@@ -198,7 +210,7 @@ impl Lexicon {
     }
 
     fn add_nouns(&mut self, table: &NounTable) {
-        let by_english: HashMap<String, &crate::phrase_table::Noun> = table
+        let by_english: HashMap<String, &Noun> = table
             .nouns
             .iter()
             .flat_map(|n| n.en.iter().map(move |e| (normalise(e), n)))
@@ -237,17 +249,6 @@ impl Lexicon {
                     meaning.wider.extend(wider.iter().cloned());
                 }
                 meaning.kinds.extend(noun.kinds.iter().cloned());
-            }
-        }
-        for row in &table.superlatives {
-            let most = Superlative {
-                by: row.by,
-                least: row.least,
-            };
-            for (forms, plain) in [(&row.words, false), (&row.plain, true)] {
-                for form in forms.iter() {
-                    self.add(form, Reading::Most { most, plain });
-                }
             }
         }
         for attribute in &table.attributes {

@@ -57,17 +57,17 @@ impl<'a> Messages<'a> {
 
     /// Some examples of what can be said.
     pub fn examples(&self) -> String {
-        let quoted: Vec<String> = self
-            .tables
-            .phrases
-            .examples
-            .of(self.language)
-            .iter()
-            .map(|e| match self.language {
-                Language::En => format!("\"{e}\""),
-                Language::Zh => format!("“{e}”"),
-            })
-            .collect();
+        let examples = &self.tables.phrases.examples;
+        let quoted: Vec<String> = match self.language {
+            Language::En => &examples.en,
+            Language::Zh => &examples.zh,
+        }
+        .iter()
+        .map(|e| match self.language {
+            Language::En => format!("\"{e}\""),
+            Language::Zh => format!("“{e}”"),
+        })
+        .collect();
         self.list(&quoted)
     }
 

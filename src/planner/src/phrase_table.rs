@@ -1,43 +1,16 @@
-//! The tables of words, as data: what is said (`phrases.yaml`), what there is (`nouns.yaml`) and what is
+//! The tables of words, as data: what is said (`phrases.yaml`), what there is (the nouns of `eh_contract`) and what is
 //! said back (`messages.yaml`). The embedded ones can be replaced by others of the same form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use eh_contract::nouns::{Forms, NounTable};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::goal::Measure;
 use crate::lexicon::Lexicon;
-use crate::planner::Language;
-
-/// Forms of one word in both languages.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Forms {
-    /// English.
-    #[serde(default)]
-    pub en: Vec<String>,
-    /// Chinese.
-    #[serde(default)]
-    pub zh: Vec<String>,
-}
-
-impl Forms {
-    /// All forms.
-    pub fn iter(&self) -> impl Iterator<Item = &String> {
-        self.en.iter().chain(&self.zh)
-    }
-
-    /// The forms of one language.
-    pub fn of(&self, language: Language) -> &[String] {
-        match language {
-            Language::En => &self.en,
-            Language::Zh => &self.zh,
-        }
-    }
-}
 
 /// A number word or a unit: form to value.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -170,32 +143,14 @@ pub struct PhraseTable {
     pub filler: Forms,
     /// Number words.
     pub numbers: Values,
+    /// The biggest, the nearest.
+    pub superlatives: Vec<SuperlativeWords>,
     /// Words for a place in a list.
     pub ordinals: Values,
     /// Units of time \[s\].
     pub units: Values,
     /// What can be said.
     pub examples: Forms,
-}
-
-/// A noun of the table.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Noun {
-    /// Kinds of thing.
-    pub kinds: BTreeSet<String>,
-    /// English names.
-    #[serde(default)]
-    pub en: Vec<String>,
-    /// Chinese names.
-    #[serde(default)]
-    pub zh: Vec<String>,
-    /// English names of other entries that it also covers.
-    #[serde(default)]
-    pub wider: Vec<String>,
-    /// A name for all of `wider` and nothing of its own, such as fruit.
-    #[serde(default)]
-    pub generic: bool,
 }
 
 /// Words for the one that has most or least of something.
@@ -212,34 +167,6 @@ pub struct SuperlativeWords {
     /// Words that say so where they are no attribute of anything in the scene (the big one).
     #[serde(default)]
     pub plain: Forms,
-}
-
-/// Nouns and attributes.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NounTable {
-    /// Version of the table.
-    pub version: String,
-    /// Nouns.
-    pub nouns: Vec<Noun>,
-    /// Attributes.
-    pub attributes: Vec<Forms>,
-    /// The biggest, the nearest.
-    #[serde(default)]
-    pub superlatives: Vec<SuperlativeWords>,
-    /// Where things usually are.
-    #[serde(default)]
-    pub usual: Vec<Usual>,
-}
-
-/// Rooms where certain things usually are.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Usual {
-    /// English names of rooms.
-    pub rooms: Vec<String>,
-    /// English names of things.
-    pub things: Vec<String>,
 }
 
 /// One text in both languages.
@@ -313,7 +240,14 @@ impl Tables {
             "phrases",
             phrases.unwrap_or(include_str!("../data/phrases.yaml")),
         )?;
-        let nouns = read("nouns", nouns.unwrap_or(include_str!("../data/nouns.yaml")))?;
+        let nouns = match nouns {
+            Some(text) => NounTable::from_yaml(text),
+            None => NounTable::embedded(),
+        }
+        .map_err(|e| TableError::Form {
+            which: "nouns",
+            reason: e.to_string(),
+        })?;
         Ok(Tables {
             words: Arc::new(Lexicon::of_tables(&phrases, &nouns)),
             phrases,

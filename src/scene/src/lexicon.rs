@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::error::SceneError;
+use eh_contract::nouns::NounTable;
 
-/// The words that ship with it.
-const DEFAULT: &str = include_str!("../data/lexicon.yaml");
+use crate::error::SceneError;
 
 /// Largest lexicon in bytes.
 const MAX_LEN: usize = 1_000_000;
@@ -30,8 +29,24 @@ pub struct Lexicon {
 impl Lexicon {
     /// The lexicon that ships with it.
     pub fn builtin() -> Self {
-        // A test reads the file, so this can't fail; an empty lexicon would only know fewer words.
-        Lexicon::from_yaml(DEFAULT).unwrap_or_default()
+        // A test reads the table, so this can't fail; an empty lexicon would only know fewer words.
+        NounTable::embedded()
+            .map(|table| Lexicon::of_nouns(&table))
+            .unwrap_or_default()
+    }
+
+    /// The names of a table of nouns; the first English one of each is canonical.
+    pub fn of_nouns(table: &NounTable) -> Self {
+        let mut lexicon = Lexicon::default();
+        let nouns = table.nouns.iter().map(|n| (&n.en, &n.zh));
+        let attributes = table.attributes.iter().map(|a| (&a.en, &a.zh));
+        for (en, zh) in nouns.chain(attributes) {
+            if let Some(name) = en.first() {
+                let words: Vec<String> = en.iter().chain(zh).cloned().collect();
+                lexicon.add(name, &words);
+            }
+        }
+        lexicon
     }
 
     /// Reads a lexicon: a mapping from a canonical name to a list of words.
@@ -175,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_builtin_words_are_readable_and_know_both_languages() {
-        let l = Lexicon::from_yaml(DEFAULT).unwrap();
+        let l = Lexicon::of_nouns(&NounTable::embedded().unwrap());
         assert!(l.words("cup").contains(&"杯子".to_string()));
         assert!(l.canonical("杯子").contains("cup"));
         assert!(l.canonical("cups").contains("cup"));
@@ -197,9 +212,9 @@ mod tests {
         assert_eq!(flat("remote control"), ["remote"]);
         assert_eq!(flat("… !"), Vec::<String>::new());
         // A name that only the scene knows.
-        let extra: BTreeSet<String> = ["漱口杯".to_string()].into();
-        let terms = l.terms("拿漱口杯", &extra);
-        assert!(terms.iter().any(|t| t.contains("漱口杯")), "{terms:?}");
+        let extra: BTreeSet<String> = ["陀螺".to_string()].into();
+        let terms = l.terms("拿陀螺", &extra);
+        assert!(terms.iter().any(|t| t.contains("陀螺")), "{terms:?}");
     }
 
     #[test]
