@@ -175,9 +175,10 @@ fn malformed_commands() {
     refused(C::InvalidCommand, |b| b.command.command_id = String::new());
     refused(C::InvalidCommand, |b| b.command.command_id = "a b".into());
     refused(C::InvalidCommand, |b| b.command.task_id = "x".repeat(65));
-    refused(C::InvalidCommand, |b| {
+    let message = refused(C::InvalidCommand, |b| {
         b.command.start_within = Duration::ZERO
     });
+    assert!(message.contains("zero"), "{message}");
     refused(C::InvalidCommand, |b| {
         b.command.stop_timeout = Duration::from_secs(3600)
     });
@@ -263,6 +264,57 @@ fn a_known_id_is_never_started_again() {
         b.known = known;
         b.command.world_version = 10;
     });
+}
+
+#[test]
+fn another_segment_of_a_known_command_is_no_duplicate_and_starts_nothing() {
+    let message = refused(ErrorCode::CommandIdConflict, |b| {
+        let mut segmented = descriptor();
+        segmented.segmented = true;
+        segmented.max_segments = 2;
+        b.skills = [("pick".into(), KnownSkill::new(segmented).unwrap())].into();
+        let known = ExecutorRecord::received(b.command.clone(), 0, "boot", 7, "/h", Stamp(1));
+        b.known = Some(known);
+        b.segment = 1;
+    });
+    assert!(message.contains("segment 1"), "{message}");
+}
+
+#[test]
+fn control_lasts_as_long_as_the_command_says_and_no_longer_than_the_skill_allows() {
+    // The skill allows 30 s.
+    for (asked, given) in [(0, 30), (10, 10), (100, 30)] {
+        let mut bench = Bench::new();
+        bench.command.execution_timeout = Duration::from_secs(asked);
+        let Admission::Admit(admitted) = bench.admit() else {
+            panic!("{asked} s");
+        };
+        assert_eq!(admitted.execution_timeout, Duration::from_secs(given));
+    }
+}
+
+#[test]
+fn a_pose_among_the_arguments_is_in_a_known_frame_and_on_earth() {
+    let go = |frame: &str, x: f64| {
+        let mut bench = Bench::new();
+        let mut skill = descriptor();
+        skill.name = "go".into();
+        skill.arguments_schema =
+            json!({"type": "object", "properties": {"pose": {"type": "object"}}});
+        bench.skills = [("go".into(), KnownSkill::new(skill).unwrap())].into();
+        bench.command.skill = "go".into();
+        bench.command.targets.clear();
+        let pose = json!({"pose": {"frame_id": frame, "x": x, "y": 0.0, "yaw": 0.0}});
+        bench.command.arguments = pose.as_object().cloned().unwrap();
+        bench.admit()
+    };
+    assert!(matches!(go("map", 1.0), Admission::Admit(_)));
+    for (frame, x) in [("moon", 1.0), ("", 1.0), ("map", 1e12)] {
+        let Admission::Refuse(refusal) = go(frame, x) else {
+            panic!("{frame} {x}");
+        };
+        assert_eq!(refusal.code, ErrorCode::InvalidArguments);
+    }
 }
 
 #[test]

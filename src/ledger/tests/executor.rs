@@ -166,6 +166,48 @@ fn a_cancel_needs_the_end_of_every_goal_and_standstill() {
 }
 
 #[test]
+fn only_a_terminal_status_ends_a_goal() {
+    let running = walk(&[accept(), start(), send(1, "approach")]);
+    for status in [
+        goal_status::UNKNOWN,
+        goal_status::ACCEPTED,
+        goal_status::EXECUTING,
+        goal_status::CANCELING,
+        99,
+        -1,
+    ] {
+        assert!(
+            matches!(
+                step(&running, &ended(1, status), Stamp(200)),
+                Err(ExecutorError::NotTerminal { .. })
+            ),
+            "{status}"
+        );
+    }
+}
+
+#[test]
+fn runs_and_settlements_have_names() {
+    let nameless = ExecutorEvent::Start {
+        run_id: String::new(),
+    };
+    assert!(matches!(
+        step(&walk(&[accept()]), &nameless, Stamp(200)),
+        Err(ExecutorError::EmptyField { .. })
+    ));
+    let done = walk(&[accept(), start(), ExecutorEvent::Complete]);
+    let nobody = ExecutorEvent::Settle {
+        final_state: FinalState::Succeeded,
+        settled_by: String::new(),
+        reason: "x".into(),
+    };
+    assert!(matches!(
+        step(&done, &nobody, Stamp(200)),
+        Err(ExecutorError::EmptyField { .. })
+    ));
+}
+
+#[test]
 fn a_stop_that_is_not_confirmed_is_lost_and_holds() {
     let record = walk(&[
         accept(),
