@@ -814,6 +814,7 @@ def two_robots(processes, ros_context):
     clients = [Client(node) for node in nodes]
     for client in clients:
         client.wait()
+        assert client.truth.wait_for_service(timeout_sec=10)
     yield clients
     executor.shutdown(timeout_sec=5)
     thread.join(timeout=5)
