@@ -30,6 +30,6 @@ pub use clock::NodeClock;
 pub use deadline::{within, DeadlineMissed};
 pub use goal_client::{GoalClient, GoalClientError};
 pub use shutdown::Shutdown;
-pub use spin::{spin_until, SpinError};
+pub use spin::{spin_nodes_until, spin_until, SpinError};
 pub use state_directory::state_directory;
 pub use tf_buffer::{TfBuffer, TfError, TfListener};

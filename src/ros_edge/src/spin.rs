@@ -1,12 +1,17 @@
 //! The spin loop of a node.
 
-use rclrs::{Executor, RclrsError, SpinOptions};
+use std::time::Duration;
+
+use rclrs::{Executor, Node, RclrsError, SpinOptions, Timer};
 
 use crate::shutdown::Shutdown;
 
 /// The code by which rcl_action says, from Kilted on, that there was nothing to take. rclrs 0.8 knows
 /// only the former number, 2103, and lets `spin` return.
 const ACTION_CLIENT_TAKE_FAILED: i32 = 4103;
+
+/// The period of a timer that is there only to be added.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// The executor ended though nobody asked it to.
 #[derive(Debug, thiserror::Error)]
@@ -15,13 +20,30 @@ pub struct SpinError(String);
 
 /// Spins until the shutdown is asked for.
 ///
-/// Waking up for nothing is no failure: on Kilted an idle action client does so whenever another client
-/// uses the same action.
+/// For executors whose nodes have no action client of rclrs; [`GoalClient`](crate::GoalClient) is none.
 ///
 /// # Errors
 ///
 /// [`SpinError`] if the executor returns for another reason than the shutdown.
 pub fn spin_until(executor: &mut Executor, shutdown: &Shutdown) -> Result<(), SpinError> {
+    spin_nodes_until(executor, &[], shutdown)
+}
+
+/// Spins until the shutdown is asked for, with nodes that may have action clients of rclrs.
+///
+/// On Kilted such a client wakes up for nothing whenever another client uses the same action, and `spin`
+/// returns. That is no failure, but it leaves the node deaf: its wait set is not filled again. Adding
+/// anything to the node makes rclrs register all of its entities anew.
+///
+/// # Errors
+///
+/// [`SpinError`] if the executor returns for another reason, or a node can't be mended.
+pub fn spin_nodes_until(
+    executor: &mut Executor,
+    nodes: &[Node],
+    shutdown: &Shutdown,
+) -> Result<(), SpinError> {
+    let mut mending: Vec<Timer> = Vec::new();
     loop {
         let asked = shutdown.clone();
         // Made anew for each round: `spin` forgets a halt that was asked for before it began, but a
@@ -30,14 +52,24 @@ pub fn spin_until(executor: &mut Executor, shutdown: &Shutdown) -> Result<(), Sp
             .commands()
             .run(async move { asked.requested().await });
         let errors = executor.spin(SpinOptions::new().until_promise_resolved(halt));
+        mending.clear();
         if shutdown.is_requested() {
             return Ok(());
         }
-        if let Some(error) = errors.iter().find(|error| !nothing_to_take(error)) {
+        if let Some(error) = errors
+            .iter()
+            .find(|error| nodes.is_empty() || !nothing_to_take(error))
+        {
             return Err(SpinError(chain(error)));
         }
         if errors.is_empty() {
             return Err(SpinError("it halted without a reason".into()));
+        }
+        for node in nodes {
+            let timer = node
+                .create_timer_inert(IDLE)
+                .map_err(|error| SpinError(chain(&error)))?;
+            mending.push(timer);
         }
     }
 }

@@ -8,8 +8,9 @@
 mod hub;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use eh_ros_edge::{spin_until, Shutdown};
+use eh_ros_edge::{spin_nodes_until, Shutdown};
 use rclrs::{Context, CreateBasicExecutor};
 
 use crate::hub::{Failure, Hub};
@@ -48,8 +49,9 @@ fn print_tables() -> Result<(), Failure> {
 fn serve() -> Result<(), Failure> {
     let mut executor = Context::default_from_env()?.create_basic_executor();
     let shutdown = Shutdown::on_signals()?;
-    let mut hub = Hub::new(executor.create_node("interface_probe")?);
+    let node = executor.create_node("interface_probe")?;
+    let mut hub = Hub::new(Arc::clone(&node));
     generated::offer(&mut hub)?;
     println!("ready");
-    Ok(spin_until(&mut executor, &shutdown)?)
+    Ok(spin_nodes_until(&mut executor, &[node], &shutdown)?)
 }
