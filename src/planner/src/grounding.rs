@@ -8,12 +8,15 @@
 //! - pairs of facts that no plan brings about together, since whatever makes one of them destroys the other
 //!   (Blum, Furst: "Fast Planning Through Planning Graph Analysis", 1997).
 
+mod candidates;
+mod landmarks;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use eh_contract::belief::NEAR_DISTANCE;
 use eh_contract::condition::{GripperState, Near, Predicate, ROBOT};
-use eh_contract::scene::{Kind, RelationKind};
+use eh_contract::scene::RelationKind;
 use serde_json::{json, Map, Value};
 
 use crate::fact::{alternatives, believed, Fact};
@@ -21,14 +24,8 @@ use crate::goal::distance_from_robot;
 use crate::regression::{Action, Problem};
 use crate::skill_schema::{bind, unify, Schema};
 
-/// Most objects that are tried for an argument that no effect names.
-const MAX_CANDIDATES: usize = 6;
-
 /// Most actions that one search looks at.
 const MAX_ACTIONS: usize = 20_000;
-
-/// Longest chain of facts that landmarks are followed through.
-const MAX_CHAIN: usize = 48;
 
 /// What destroying an earlier goal costs \[s\]: more than any detour that keeps it.
 const BREAK_COST: f64 = 600.0;
@@ -260,99 +257,6 @@ impl<'a> Ground<'a> {
         if let Some(fact) = self.facts.get_mut(id) {
             fact.achievers = Some(Rc::clone(&found));
         }
-        found
-    }
-
-    /// Fills the arguments that the effect does not name, and drops kinds that do not fit.
-    fn complete(
-        &mut self,
-        index: usize,
-        schema: &Schema<'a>,
-        bindings: Map<String, Value>,
-    ) -> Vec<Map<String, Value>> {
-        let fits = |argument: &str, kinds: &[Kind], set: &Map<String, Value>| match set
-            .get(argument)
-            .and_then(Value::as_str)
-        {
-            None => true,
-            Some(r) => self
-                .problem
-                .scene
-                .get(r)
-                .is_some_and(|o| kinds.contains(&o.kind)),
-        };
-        if !schema
-            .refs
-            .iter()
-            .all(|(argument, kinds)| fits(argument, kinds, &bindings))
-        {
-            return Vec::new();
-        }
-        let mut named: BTreeSet<String> = schema.descriptor.preconditions.placeholders();
-        named.extend(schema.arguments.required().into_iter().map(String::from));
-        let mut sets = vec![bindings];
-        for argument in named {
-            let Some(kinds) = schema.refs.get(&argument) else {
-                continue;
-            };
-            if sets.iter().all(|s| s.contains_key(&argument)) {
-                continue;
-            }
-            let candidates = self.candidates(index, &argument, kinds);
-            let mut next = Vec::new();
-            for set in sets {
-                if set.contains_key(&argument) {
-                    next.push(set);
-                    continue;
-                }
-                for candidate in candidates.iter() {
-                    let mut filled = set.clone();
-                    filled.insert(argument.clone(), Value::String(candidate.clone()));
-                    next.push(filled);
-                }
-            }
-            next.truncate(MAX_CANDIDATES * MAX_CANDIDATES);
-            sets = next;
-        }
-        sets
-    }
-
-    /// What may stand for an argument that nothing names: what is held, what the goal speaks of, then what
-    /// is nearest. Of movable things the nearest only where there are none of the others: there are many,
-    /// and one that nobody spoke of does not matter.
-    fn candidates(&mut self, index: usize, argument: &str, kinds: &[Kind]) -> Rc<[String]> {
-        let key = (index, argument.to_string());
-        if let Some(known) = self.candidates.get(&key) {
-            return Rc::clone(known);
-        }
-        let scene = self.problem.scene;
-        let mut all: Vec<(u8, f64, &str)> = scene
-            .live()
-            .filter(|o| kinds.contains(&o.kind) && o.r#ref != ROBOT)
-            .map(|o| {
-                let rank = if self.held.contains(&o.r#ref) {
-                    0
-                } else {
-                    u8::from(!self.mentioned.contains(&o.r#ref)) + 1
-                };
-                let distance = distance_from_robot(scene, ROBOT, &o.r#ref);
-                (rank, distance, o.r#ref.as_str())
-            })
-            .collect();
-        all.sort_by(|a, b| {
-            a.0.cmp(&b.0)
-                .then(a.1.total_cmp(&b.1))
-                .then_with(|| a.2.cmp(b.2))
-        });
-        if kinds.contains(&Kind::Object) && all.first().is_some_and(|first| first.0 < 2) {
-            all.retain(|c| c.0 < 2);
-        }
-        let found: Rc<[String]> = all
-            .into_iter()
-            .take(MAX_CANDIDATES)
-            .map(|c| c.2.to_string())
-            .collect();
-        self.candidates.insert(key, Rc::clone(&found));
         found
     }
 
@@ -592,74 +496,6 @@ impl<'a> Ground<'a> {
         let found = found && !(self.believed(a) && self.believed(b));
         self.exclusive.insert(key, found);
         found
-    }
-
-    /// A lower bound of what it costs to bring about a set; `None`: nothing does.
-    pub fn bound(&mut self, set: &[FactId]) -> Option<Cost> {
-        let mut all: BTreeSet<ActionId> = BTreeSet::new();
-        for fact in set {
-            all.extend(self.landmarks(*fact, &mut Vec::new())?.iter().copied());
-        }
-        Some(
-            all.into_iter()
-                .filter_map(|a| self.actions.get(a))
-                .fold(0, |sum, a| sum.saturating_add(a.price)),
-        )
-    }
-
-    fn landmarks(&mut self, id: FactId, chain: &mut Vec<FactId>) -> Landmarks {
-        let known = self.facts.get(id)?;
-        if let Some(landmarks) = &known.landmarks {
-            return landmarks.clone();
-        }
-        // What is believed costs nothing; nor does, for a lower bound, what would need itself.
-        if known.believed || chain.contains(&id) || chain.len() >= MAX_CHAIN {
-            return Some(Rc::from([]));
-        }
-        chain.push(id);
-        let mut common: Option<BTreeSet<ActionId>> = None;
-        for action in self.achievers(id).iter() {
-            let Some(mut needed) = self.landmarks_before(*action, chain) else {
-                continue;
-            };
-            needed.insert(*action);
-            common = Some(match common {
-                None => needed,
-                Some(known) => known.intersection(&needed).copied().collect(),
-            });
-        }
-        chain.pop();
-        let found: Landmarks = common.map(|c| c.into_iter().collect());
-        // Inside of a chain a bound may be lower than it is alone.
-        if chain.is_empty() || found.is_none() {
-            if let Some(fact) = self.facts.get_mut(id) {
-                fact.landmarks = Some(found.clone());
-            }
-        }
-        found
-    }
-
-    /// Landmarks of what an action needs; `None`: it can't be had.
-    fn landmarks_before(
-        &mut self,
-        action: ActionId,
-        chain: &mut Vec<FactId>,
-    ) -> Option<BTreeSet<ActionId>> {
-        let mut common: Option<BTreeSet<ActionId>> = None;
-        'alternatives: for needs in self.needs(action).iter() {
-            let mut all = BTreeSet::new();
-            for need in needs.iter() {
-                match self.landmarks(*need, chain) {
-                    Some(landmarks) => all.extend(landmarks.iter().copied()),
-                    None => continue 'alternatives,
-                }
-            }
-            common = Some(match common {
-                None => all,
-                Some(known) => known.intersection(&all).copied().collect(),
-            });
-        }
-        common
     }
 
     /// Whether a set can never hold, whatever the scene.
