@@ -82,7 +82,7 @@ impl CollisionShape {
     }
 
     /// Points on the surface of the shape made smaller by `margin` on every side (metres), at most
-    /// [`SPACING`] apart where it is not larger than 0.3 m.
+    /// `SPACING` apart where it is not larger than 0.3 m.
     #[must_use]
     pub fn surface(&self, margin: f64) -> Vec<Point3<f64>> {
         let full = self.half_extents();
