@@ -12,7 +12,7 @@ use eh_evaluator::run_book::Noted;
 use eh_evaluator::{EvaluatorError, EvidenceBuffer, RunBook};
 use eh_ros_edge::convert::scene::detection_frame;
 use eh_ros_edge::convert::skill::run_event;
-use eh_ros_edge::{qos, serve_action, GoalDecision, NodeClock, TfListener};
+use eh_ros_edge::{qos, serve_action, streams, GoalDecision, NodeClock, Streams, TfListener};
 use parking_lot::Mutex;
 use rclrs::{log_info, log_warn, IntoPrimitiveOptions, Node, RclrsError, ToLogParams};
 use ros_env::embodied_harness::action::EvaluateRun;
@@ -80,9 +80,10 @@ impl EvaluatorNode {
                 "no semantic_map is given: rooms and furniture are known from commands only"
             );
         }
+        let streams = streams(node);
         let shared = Arc::new(Shared {
             clock: NodeClock::of(node),
-            tf: TfListener::new(node)?,
+            tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {
                 buffer: EvidenceBuffer::new(parameters.config.clone()),
                 book: RunBook::default(),
@@ -95,7 +96,8 @@ impl EvaluatorNode {
         });
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
         handles.extend(subscribe_runs(&shared)?);
-        handles.extend(subscribe_sensors(&shared)?);
+        handles.extend(subscribe_sensors(&shared, &streams)?);
+        handles.push(Box::new(streams));
         let every = shared.clone();
         handles.push(Box::new(
             node.create_timer_repeating(CYCLE, move || every.cycle())?,
@@ -298,11 +300,13 @@ fn subscribe_runs(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError>
     Ok(vec![Box::new(events), Box::new(catalogs)])
 }
 
-fn subscribe_sensors(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
-    let node = &shared.node;
+fn subscribe_sensors(
+    shared: &Arc<Shared>,
+    streams: &Streams,
+) -> Result<Vec<Box<dyn Any>>, RclrsError> {
     let p = &shared.parameters;
     let take = shared.clone();
-    let joints = node.create_subscription::<JointState, _>(
+    let joints = streams.create_subscription::<JointState, _>(
         p.joint_states_topic.as_str().qos(qos::sensor_data()),
         move |message: JointState| {
             let now = take.now();
@@ -320,7 +324,7 @@ fn subscribe_sensors(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsErr
         },
     )?;
     let take = shared.clone();
-    let odom = node.create_subscription::<Odometry, _>(
+    let odom = streams.create_subscription::<Odometry, _>(
         p.odom_topic.as_str().qos(qos::sensor_data()),
         move |message: Odometry| {
             let now = take.now();
@@ -330,7 +334,7 @@ fn subscribe_sensors(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsErr
         },
     )?;
     let take = shared.clone();
-    let scan = node.create_subscription::<LaserScan, _>(
+    let scan = streams.create_subscription::<LaserScan, _>(
         p.scan_topic.as_str().qos(qos::sensor_data()),
         move |message: LaserScan| {
             let now = take.now();
@@ -358,7 +362,7 @@ fn subscribe_sensors(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsErr
         },
     )?;
     let take = shared.clone();
-    let detections = node.create_subscription::<ObjectObservationArray, _>(
+    let detections = streams.create_subscription::<ObjectObservationArray, _>(
         p.detections_topic.as_str().qos(qos::sensor_data()),
         move |message: ObjectObservationArray| {
             let steady = take.clock.steady_ns();

@@ -10,7 +10,7 @@ use eh_protection::lease::{ControlLease, LeaseError, LeaseView, PendingGrant};
 use eh_protection::scan::{Mounting, ScanError};
 use eh_protection::stop::StopRequest;
 use eh_protection::{Decision, Mode, Protection, Velocity};
-use eh_ros_edge::{convert, qos, within, NodeClock, TfBuffer, TfListener};
+use eh_ros_edge::{convert, qos, streams, within, NodeClock, Streams, TfBuffer, TfListener};
 use eh_store::lease::GrantRecord;
 use parking_lot::Mutex;
 use rclrs::{
@@ -48,7 +48,7 @@ pub(crate) struct ProtectionNode {
     _handles: Vec<Box<dyn Any>>,
 }
 
-/// What every callback shares. All of them run on the spin thread, so the lock is never waited for.
+/// What every callback shares. Streams have a thread of their own; the lock is held for microseconds.
 struct Shared {
     node: Node,
     clock: NodeClock,
@@ -97,7 +97,8 @@ impl ProtectionNode {
                 parameters.state_directory.display()
             ),
         }
-        let tf = TfListener::new(node)?;
+        let streams = streams(node);
+        let tf = TfListener::new(node, &streams)?;
         let shared = Arc::new(Shared {
             velocity: VelocityOutput::new(node, &parameters)?,
             state: node.create_publisher("protection_state".qos(qos::state_latched(1)))?,
@@ -124,8 +125,9 @@ impl ProtectionNode {
             }
         });
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
-        handles.push(subscribe_velocity(&shared)?);
-        handles.extend(subscribe_sensors(&shared, &tf)?);
+        handles.push(subscribe_velocity(&shared, &streams)?);
+        handles.extend(subscribe_sensors(&shared, &streams, &tf)?);
+        handles.push(Box::new(streams));
         handles.push(Box::new(tf));
         handles.extend(serve(&shared)?);
         let every = shared.clone();
@@ -478,7 +480,7 @@ impl Core {
     }
 }
 
-fn subscribe_velocity(shared: &Arc<Shared>) -> Result<Box<dyn Any>, RclrsError> {
+fn subscribe_velocity(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn Any>, RclrsError> {
     let topic = shared
         .parameters
         .input_topic
@@ -486,7 +488,7 @@ fn subscribe_velocity(shared: &Arc<Shared>) -> Result<Box<dyn Any>, RclrsError> 
         .qos(qos::velocity_command());
     let take = shared.clone();
     Ok(if shared.parameters.stamped {
-        Box::new(shared.node.create_subscription::<TwistStamped, _>(
+        Box::new(streams.create_subscription::<TwistStamped, _>(
             topic,
             move |message: TwistStamped| {
                 let frame = &message.header.frame_id;
@@ -509,26 +511,23 @@ fn subscribe_velocity(shared: &Arc<Shared>) -> Result<Box<dyn Any>, RclrsError> 
         )?)
     } else {
         Box::new(
-            shared
-                .node
-                .create_subscription::<Twist, _>(topic, move |message: Twist| {
-                    let command = messages::twist_command(&message);
-                    take.with_core(|core, now| {
-                        core.protection.command(now, Duration::ZERO, command)
-                    });
-                })?,
+            streams.create_subscription::<Twist, _>(topic, move |message: Twist| {
+                let command = messages::twist_command(&message);
+                take.with_core(|core, now| core.protection.command(now, Duration::ZERO, command));
+            })?,
         )
     })
 }
 
 fn subscribe_sensors(
     shared: &Arc<Shared>,
+    streams: &Streams,
     tf: &TfListener,
 ) -> Result<Vec<Box<dyn Any>>, RclrsError> {
     let node = &shared.node;
     let take = shared.clone();
     let frames = tf.buffer.clone();
-    let scan = node.create_subscription::<LaserScan, _>(
+    let scan = streams.create_subscription::<LaserScan, _>(
         shared
             .parameters
             .scan_topic
@@ -548,7 +547,7 @@ fn subscribe_sensors(
         },
     )?;
     let take = shared.clone();
-    let odom = node.create_subscription::<Odometry, _>(
+    let odom = streams.create_subscription::<Odometry, _>(
         shared
             .parameters
             .odom_topic

@@ -3,8 +3,8 @@
 //!
 //! # Threads
 //!
-//! A node has one executor on one thread. Callbacks and async tasks of rclrs all run on it, one at a
-//! time, so **nothing may block there**: no sleeping, no lock held across a wait, no file or network
+//! A node has one executor on one thread. Callbacks and async tasks of rclrs run on it, one at a time,
+//! but for those of [`streams()`], which have a thread of their own. **Nothing may block on either**: no sleeping, no lock held across a wait, no file or network
 //! access of unknown duration. What blocks gets a thread of its own (or a tokio runtime), joined by
 //! channels. Waiting is done with `.await` and always with a deadline ([`deadline::within`]).
 
@@ -23,6 +23,7 @@ pub mod qos;
 pub mod shutdown;
 pub mod spin;
 pub mod state_directory;
+pub mod streams;
 pub mod tf_buffer;
 
 pub use action_server::{serve_action, GoalDecision, GoalEnd, RunningGoal};
@@ -32,4 +33,5 @@ pub use goal_client::{GoalClient, GoalClientError};
 pub use shutdown::Shutdown;
 pub use spin::{spin_nodes_until, spin_until, SpinError};
 pub use state_directory::state_directory;
+pub use streams::{streams, Streams};
 pub use tf_buffer::{TfBuffer, TfError, TfListener};

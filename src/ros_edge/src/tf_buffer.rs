@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use nalgebra::{Isometry3, Quaternion as NaQuaternion, Translation3, UnitQuaternion};
-use rclrs::{log_warn, IntoPrimitiveOptions, Node, RclrsError, Subscription, ToLogParams};
+use rclrs::{log_warn, IntoPrimitiveOptions, Node, RclrsError, ToLogParams, WorkerSubscription};
 use ros_env::geometry_msgs::msg::TransformStamped;
 use ros_env::tf2_msgs::msg::TFMessage;
 use transforms::errors::RegistryError;
@@ -18,6 +18,7 @@ use transforms::Registry;
 
 use crate::convert::{self, ConvertError};
 use crate::qos;
+use crate::streams::Streams;
 
 /// How much history is kept, as tf2 does by default.
 pub const HISTORY: Duration = Duration::from_secs(10);
@@ -347,8 +348,8 @@ fn lookup_error(error: RegistryError, requested_ns: i64) -> TfError {
 pub struct TfListener {
     /// The buffer that is filled.
     pub buffer: TfBuffer,
-    _changing: Subscription<TFMessage>,
-    _fixed: Subscription<TFMessage>,
+    _changing: WorkerSubscription<TFMessage, ()>,
+    _fixed: WorkerSubscription<TFMessage, ()>,
 }
 
 impl TfListener {
@@ -358,13 +359,13 @@ impl TfListener {
     /// # Errors
     ///
     /// If ROS refuses a subscription.
-    pub fn new(node: &Node) -> Result<Self, RclrsError> {
+    pub fn new(node: &Node, streams: &Streams) -> Result<Self, RclrsError> {
         let buffer = TfBuffer::new();
         let subscribe = |topic: &'static str, fixed: bool| {
             let buffer = buffer.clone();
             let logger = node.logger().clone();
             let profile = if fixed { qos::tf_static() } else { qos::tf() };
-            node.create_subscription::<TFMessage, _>(
+            streams.create_subscription::<TFMessage, _>(
                 topic.qos(profile),
                 move |message: TFMessage| {
                     for transform in &message.transforms {

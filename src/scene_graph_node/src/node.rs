@@ -8,7 +8,7 @@ use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::{ErrorCode, Stamp};
 use eh_ros_edge::convert::command::{precondition, stamp_msg};
 use eh_ros_edge::convert::{scene as convert_scene, verdict as convert_verdict};
-use eh_ros_edge::{qos, NodeClock, TfListener};
+use eh_ros_edge::{qos, streams, NodeClock, Streams, TfListener};
 use eh_scene::{ChangeSet, Query, Scene, SceneError};
 use parking_lot::Mutex;
 use rclrs::{
@@ -90,9 +90,10 @@ impl SceneGraphNode {
             scene.counts(),
             parameters.state_directory.display()
         );
+        let streams = streams(node);
         let shared = Arc::new(Shared {
             publisher: node.create_publisher("scene_graph".qos(qos::state_latched(1)))?,
-            tf: TfListener::new(node)?,
+            tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {
                 scene,
                 waiting: WaitingFrames::default(),
@@ -106,7 +107,8 @@ impl SceneGraphNode {
         });
         let keeper = Arc::new(Mutex::new(Some(keeper)));
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
-        handles.extend(subscribe(&shared)?);
+        handles.push(subscribe(&shared, &streams)?);
+        handles.push(Box::new(streams));
         handles.extend(serve(&shared)?);
         let every = shared.clone();
         handles.push(Box::new(
@@ -445,26 +447,24 @@ fn answer(
     Ok(())
 }
 
-fn subscribe(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn Any>, RclrsError> {
     let take = shared.clone();
-    let detections = shared
-        .node
-        .create_subscription::<ObjectObservationArray, _>(
-            shared
-                .parameters
-                .detections_topic
-                .as_str()
-                .qos(qos::sensor_data()),
-            move |mut message: ObjectObservationArray| {
-                // Without a stamp the arrival is the best that is known.
-                if message.header.stamp.sec == 0 && message.header.stamp.nanosec == 0 {
-                    message.header.stamp = stamp_msg(take.now());
-                }
-                let steady = take.clock.steady_ns();
-                take.core.lock().waiting.push(message, steady);
-            },
-        )?;
-    Ok(vec![Box::new(detections)])
+    let detections = streams.create_subscription::<ObjectObservationArray, _>(
+        shared
+            .parameters
+            .detections_topic
+            .as_str()
+            .qos(qos::sensor_data()),
+        move |mut message: ObjectObservationArray| {
+            // Without a stamp the arrival is the best that is known.
+            if message.header.stamp.sec == 0 && message.header.stamp.nanosec == 0 {
+                message.header.stamp = stamp_msg(take.now());
+            }
+            let steady = take.clock.steady_ns();
+            take.core.lock().waiting.push(message, steady);
+        },
+    )?;
+    Ok(Box::new(detections))
 }
 
 fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {

@@ -13,7 +13,7 @@ use eh_ros_edge::convert;
 use eh_ros_edge::convert::command::budget;
 use eh_ros_edge::convert::scene::{detection_frame, scene_object};
 use eh_ros_edge::deadline::sleep;
-use eh_ros_edge::{qos, NodeClock, TfListener};
+use eh_ros_edge::{qos, streams, NodeClock, TfListener};
 use eh_skills::catalog::Adapter;
 use eh_skills::fingers::GripperReading;
 use eh_skills::standstill::StandstillMeter;
@@ -64,7 +64,7 @@ struct Inner {
     frames: VecDeque<ObjectObservationArray>,
 }
 
-/// The newest of everything, shared with the callbacks, all of which run on the spin thread.
+/// The newest of everything, shared with the callbacks.
 pub(crate) struct Surroundings {
     clock: NodeClock,
     inner: Mutex<Inner>,
@@ -87,6 +87,7 @@ impl Surroundings {
         parameters: &Parameters,
         newest_token: u64,
     ) -> Result<(Arc<Self>, Handles), RclrsError> {
+        let streams = streams(node);
         let this = Arc::new(Surroundings {
             clock: clock.clone(),
             inner: Mutex::new(Inner {
@@ -101,7 +102,7 @@ impl Surroundings {
                 others: BTreeMap::new(),
                 frames: VecDeque::new(),
             }),
-            tf: TfListener::new(node)?,
+            tf: TfListener::new(node, &streams)?,
             map_frame: parameters.body.map_frame.clone(),
             base_frame: parameters.body.base_frame.clone(),
             tool_link: parameters.body.tool_link.clone(),
@@ -124,7 +125,7 @@ impl Surroundings {
             },
         )?));
         let s = this.clone();
-        handles.push(Box::new(node.create_subscription::<Odometry, _>(
+        handles.push(Box::new(streams.create_subscription::<Odometry, _>(
             "odom".qos(qos::sensor_data()),
             move |m: Odometry| {
                 let (v, w) = (&m.twist.twist.linear, &m.twist.twist.angular);
@@ -135,13 +136,13 @@ impl Surroundings {
         // Who only drives is not woken for joints and camera frames.
         if adapter == Adapter::Manipulation {
             let s = this.clone();
-            handles.push(Box::new(node.create_subscription::<JointState, _>(
+            handles.push(Box::new(streams.create_subscription::<JointState, _>(
                 "joint_states".qos(qos::sensor_data()),
                 move |m: JointState| s.joints(&m),
             )?));
             let s = this.clone();
             handles.push(Box::new(
-                node.create_subscription::<ObjectObservationArray, _>(
+                streams.create_subscription::<ObjectObservationArray, _>(
                     "detections".qos(qos::sensor_data()),
                     move |m: ObjectObservationArray| s.frame(m),
                 )?,
@@ -161,6 +162,7 @@ impl Surroundings {
                 }
             },
         )?));
+        handles.push(Box::new(streams));
         Ok((this, handles))
     }
 
