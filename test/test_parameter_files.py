@@ -21,7 +21,7 @@ NODES = {node.name: node for node in launch_file.read(
     TOP / 'launch' / 'demo.launch.xml', {'namespace': 'r2'}, lambda _: TOP)}
 # What an own params_file changes for one node: a parameter, and a value that is not its default.
 MINE = {
-    'sim_robot_node': ('scan_rate', 10.0),
+    'sim_robot_node': ('scan_rate', 8.0),
     'protection_node': ('odom_timeout', 0.75),
     'scene_graph_node': ('map_frame', 'floor'),
     'evaluator_node': ('map_frame', 'floor'),
