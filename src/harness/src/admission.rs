@@ -320,6 +320,17 @@ mod tests {
     }
 
     #[test]
+    fn permissions_are_as_many_as_anybody_needs() {
+        let with = |count: usize| TaskGoal {
+            permissions: (0..count).map(|i| format!("p{i}")).collect(),
+            ..goal("go to the kitchen")
+        };
+        assert!(read(&with(MAX_PERMISSIONS)).is_ok());
+        let error = read(&with(MAX_PERMISSIONS + 1)).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PermissionDenied);
+    }
+
+    #[test]
     fn zeros_become_defaults_and_an_id_is_made() {
         let request = read(&goal(" 去厨房拿杯子 ")).unwrap();
         assert_eq!(request.instruction, "去厨房拿杯子");

@@ -100,6 +100,29 @@ fn what_is_in_order_passes() {
 }
 
 #[test]
+fn what_is_not_known_is_not_met() {
+    // The scene says that the cup is held, the fingers were measured open: nobody knows, so nothing is
+    // placed.
+    let mut bench = Bench::new();
+    let place = || json!({"object": "cup_1", "support": "counter_1"});
+    bench
+        .scene
+        .relations
+        .push(edge("robot", RelationKind::Holds, "cup_1"));
+    let gripper = |bench: &mut Bench, state: &str| {
+        let robot = bench.object("robot");
+        robot.state.insert("gripper".into(), state.into());
+    };
+    gripper(&mut bench, "holding");
+    assert!(bench.check("place", place()).is_ok());
+    gripper(&mut bench, "open");
+    assert!(matches!(
+        bench.check("place", place()),
+        Err(GateError::PreconditionNotMet { .. })
+    ));
+}
+
+#[test]
 fn each_fault_has_its_refusal() {
     let bench = Bench::new();
     let error = |skill: &str, arguments: Value| bench.check(skill, arguments).unwrap_err();

@@ -185,3 +185,46 @@ fn meant(
             options: request.options.clone(),
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(closed: bool, options: &[&str]) -> HumanRequest {
+        HumanRequest {
+            request_id: "r".into(),
+            task_id: "t".into(),
+            command_id: String::new(),
+            kind: HumanRequestKind::Question,
+            question: "Which?".into(),
+            options: options.iter().map(|o| o.to_string()).collect(),
+            stamp: eh_contract::Stamp(0),
+            expires_in: Duration::ZERO,
+            closed,
+        }
+    }
+
+    #[test]
+    fn an_answer_is_an_option_or_free_and_never_late() {
+        let none = |_: &str| None;
+        assert_eq!(
+            meant(&request(false, &["a", "b"]), " b ", none),
+            Ok("b".into())
+        );
+        assert_eq!(
+            meant(&request(false, &["a", "b"]), "the first", |_| Some(0)),
+            Ok("a".into())
+        );
+        assert!(meant(&request(false, &["a", "b"]), "c", none).is_err());
+        assert!(meant(&request(false, &["a"]), "c", |_| Some(7)).is_err());
+        assert_eq!(
+            meant(&request(false, &[]), "anything", none),
+            Ok("anything".into())
+        );
+        assert!(meant(&request(false, &[]), "  ", none).is_err());
+        assert!(matches!(
+            meant(&request(true, &["a"]), "a", none),
+            Err(AnswerError::Closed { .. })
+        ));
+    }
+}
