@@ -144,6 +144,13 @@ class Client:
             return list(answer.objects)
         wait_until(robot_is_known, 30, 'the robot in the scene')
 
+    def kinds(self, task_id):
+        """Return the kinds of a task's events, once the last has come: it may be after the result."""
+        def all_of_them():
+            kinds = [e.kind for e in self.events if e.task_id == task_id]
+            return kinds if 'task_ended' in kinds else None
+        return wait_until(all_of_them, 10, 'the events of {}'.format(task_id))
+
     def question(self, task_id):
         """Wait for a question of this task; return the request."""
         def asked():

@@ -130,7 +130,7 @@ def test_a_task_succeeds_and_its_name_gives_the_result_again(client):
     answer = client.call('navigation_skills_node/query', client.srv.QueryCommand,
                          command_id=step.command_id)
     assert answer.statuses[0].state == 7, 'the executor was told to release it'
-    kinds = [e.kind for e in client.events if e.task_id == task_id]
+    kinds = client.kinds(task_id)
     assert kinds[0] == 'task_received' and kinds[-1] == 'task_ended'
     order = ['proposed', 'committed', 'dispatched', 'accepted', 'started', 'control_ended',
              'judged', 'settled']
@@ -152,7 +152,7 @@ def test_a_cancel_while_driving_waits_for_measured_standstill(client):
     assert result.outcome == OUTCOME['CANCELED']
     assert sent.stood_at_result, 'CANCELED came at {} m/s, {} rad/s'.format(*client.speed)
     assert result.steps[-1].command_state == COMMAND_CANCELED
-    kinds = [e.kind for e in client.events if e.task_id == result.task_id]
+    kinds = client.kinds(result.task_id)
     assert kinds.index('cancel_requested') < kinds.index('stop_confirmed')
     answer = client.call('query_command', client.srv.QueryCommand)
     assert not answer.command_ids, 'nothing is left unsettled'
