@@ -249,20 +249,19 @@ impl Executor {
             }
         };
         let this = executor.clone();
-        handles.push(Box::new(node.create_timer_repeating(
-            every(BEACON_PERIOD),
-            move || this.outlet.beacon(this.tick()),
-        )?));
+        handles.push(Box::new(
+            node.create_timer_repeating(every(BEACON_PERIOD), move || {
+                this.outlet.beacon(this.tick())
+            })?,
+        ));
         let this = executor.clone();
-        handles.push(Box::new(node.create_timer_repeating(
-            every(DECLARE_PERIOD),
-            move || this.watch_over(),
-        )?));
+        handles.push(Box::new(
+            node.create_timer_repeating(every(DECLARE_PERIOD), move || this.watch_over())?,
+        ));
         let this = executor.clone();
-        handles.push(Box::new(node.create_timer_repeating(
-            every(BEACON_PERIOD),
-            move || this.publish_progress(),
-        )?));
+        handles.push(Box::new(
+            node.create_timer_repeating(every(BEACON_PERIOD), move || this.publish_progress())?,
+        ));
         handles.extend(executor.watch_feedback());
         handles.extend(executor.watch_late_acknowledgements());
         Ok((executor, handles))
