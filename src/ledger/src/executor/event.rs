@@ -48,7 +48,7 @@ pub enum ExecutorEvent {
     GoalEnded {
         /// Which.
         goal_id: GoalId,
-        /// [`goal_status`], terminal.
+        /// [`super::goal_status`], terminal.
         status: i8,
         /// The server's code.
         code: i32,
@@ -133,7 +133,7 @@ pub enum ExecutorEffect {
     Answer,
 }
 
-/// Outcome of [`step`].
+/// Outcome of [`super::step`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transition {
     /// The new record; equal to the old one when `changed` is false.
