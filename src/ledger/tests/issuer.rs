@@ -541,6 +541,17 @@ fn a_lost_acknowledgement_is_found_by_asking_or_proved_never_to_have_arrived() {
     rig.ok(Ev::CancelRequested { reason: "a".into() }, 0.1);
     rig.ok(not_found(), 3.1);
     assert_eq!(rig.record.state, S::Canceled);
+    // An acknowledged goal need not be in the journal yet.
+    let mut rig = Rig::dispatched();
+    rig.ok(Ev::Acknowledged, 0.1);
+    rig.ok(not_found(), 0.2);
+    assert_eq!(rig.record.state, S::Accepted);
+    rig.ok(status(2, ExecutorState::Started), 0.3);
+    assert_eq!(rig.record.state, S::Running);
+    let mut rig = Rig::dispatched();
+    rig.ok(Ev::Acknowledged, 0.1);
+    rig.ok(not_found(), 3.1);
+    assert_eq!(rig.record.state, S::Rejected);
     // But "unknown" from an executor that had it proves nothing.
     let mut rig = Rig::running();
     rig.ok(not_found(), 3.1);

@@ -266,9 +266,12 @@ impl IssuerRecord {
         now: Now,
     ) -> Result<Vec<IssuerEffect>, IssuerError> {
         match self.state {
-            CommandState::Dispatched | CommandState::Canceling if self.status.is_none() => {
-                // The executor journals a command before anything else, and refuses it after its start
-                // budget or another start of its own. Until then the goal may still be on its way.
+            CommandState::Dispatched | CommandState::Accepted | CommandState::Canceling
+                if self.status.is_none() =>
+            {
+                // The executor journals a command before anything else but the acknowledgement of the goal,
+                // and refuses it after its start budget or another start of its own. Until then the goal may
+                // still be on its way to the journal.
                 let too_late = now.steady.saturating_sub(self.watch.dispatched)
                     > self.command.start_within + policy.delivery_margin;
                 let restarted = !boot_id.is_empty() && boot_id != self.boot_id;
