@@ -612,12 +612,12 @@ def test_a_cancel_is_confirmed_by_measured_standstill(navigation, nav2, robot):
     goal = navigation.goal()
     handle = navigation.send(goal)
     wait_until(lambda: nav2.started and robot.speed > 0, 10, 'the base to move')
-    # From 0.4 m/s at 0.5 m/s² the base needs 0.8 s to stand.
-    robot.braking = 0.5
+    # From 0.4 m/s at 0.25 m/s² the base needs 1.6 s to stand.
+    robot.braking = 0.25
     asked = time.time()
     cancel = handle.cancel_goal_async()
     wait_until(cancel.done, 2, 'the answer to the cancel request')
-    assert time.time() - asked < 0.5, 'answered at once, not when it stands'
+    assert robot.speed > 0, 'answered at once, not when it stands'
     answer = navigation.result(handle)
     stood = robot.stood_at
     assert answer.status == CANCELED, answer.result.error_msg
@@ -626,7 +626,7 @@ def test_a_cancel_is_confirmed_by_measured_standstill(navigation, nav2, robot):
     assert status.stop_stage == status.STOP_CONFIRMED
     confirmed = status.stop_confirmed_at.sec + 1e-9 * status.stop_confirmed_at.nanosec
     assert stood is not None and confirmed >= stood, 'confirmed only after it stood'
-    assert confirmed - asked > 0.7
+    assert confirmed - asked > 1.5
     assert nav2.ends == ['canceled']
     # Canceled is not settled: the base is held.
     assert navigation.run(navigation.goal()).result.error_code == errors().RESOURCE_BUSY
