@@ -12,6 +12,28 @@ if(NOT EMBODIED_HARNESS_CPP_BINDINGS)
   list(FILTER AMENT_EXTENSIONS_rosidl_generate_idl_interfaces EXCLUDE REGEX "_cpp:")
 endif()
 
+# Sets a variable to what rosidl_generate_interfaces() is to read. Eight generators parse every definition, and
+# comments take most of that time: where bindings are cut down anyway, copies without comments are read.
+function(definitions_to_generate_from variable)
+  if(EMBODIED_HARNESS_CPP_BINDINGS)
+    set(${variable} ${ARGN} PARENT_SCOPE)
+    return()
+  endif()
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/definitions")
+  set(tuples "")
+  foreach(file IN LISTS ARGN)
+    file(READ "${file}" text)
+    string(REGEX REPLACE "(^|\n)[ \t]*#[^\n]*" "\\1" text "${text}")
+    file(WRITE "${folder}/new" "${text}")
+    cmake_path(GET file PARENT_PATH kind)
+    file(MAKE_DIRECTORY "${folder}/${kind}")
+    file(COPY_FILE "${folder}/new" "${folder}/${file}" ONLY_IF_DIFFERENT)
+    list(APPEND tuples "${folder}:${file}")
+  endforeach()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${ARGN})
+  set(${variable} ${tuples} PARENT_SCOPE)
+endfunction()
+
 # To be called after rosidl_generate_interfaces(): the sources of the type support for Fast DDS, which are
 # C++, are compiled in batches, since nearly all of their time goes into the same headers.
 function(compile_type_supports_in_batches)
