@@ -34,11 +34,22 @@ function(definitions_to_generate_from variable)
   set(${variable} ${tuples} PARENT_SCOPE)
 endfunction()
 
-# To be called after rosidl_generate_interfaces(): the sources of the type support for Fast DDS, which are
-# C++, are compiled in batches, since nearly all of their time goes into the same headers.
+# To be called after rosidl_generate_interfaces(): sources are compiled in batches, since nearly all of their time
+# goes into the same headers.
 function(compile_type_supports_in_batches)
-  set(target ${PROJECT_NAME}__rosidl_typesupport_fastrtps_c)
-  if(NOT EMBODIED_HARNESS_CPP_BINDINGS AND TARGET ${target})
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+  if(EMBODIED_HARNESS_CPP_BINDINGS)
+    return()
   endif()
+  foreach(part
+      generator_c generator_py typesupport_c typesupport_fastrtps_c typesupport_introspection_c)
+    set(target ${PROJECT_NAME}__rosidl_${part})
+    if(NOT TARGET ${target})
+      continue()
+    endif()
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 32)
+    # Each of these holds a copy of what it refers to, under the same static names.
+    get_target_property(sources ${target} SOURCES)
+    list(FILTER sources INCLUDE REGEX "__description\\.c$")
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
 endfunction()
