@@ -92,6 +92,7 @@ class Robot:
         # What the camera sees: class and place in base_link [m].
         self.seen = []
         self.servers = {}
+        self.joints_told = 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._live, daemon=True)
         self._thread.start()
@@ -147,6 +148,12 @@ class Robot:
             frame.observations.append(detection)
         self._detections.publish(frame)
 
+    def feel(self, gap, effort):
+        """Let the fingers be so far apart and press so hard; return when it has been told for a while."""
+        self.gap, self.effort = gap, effort
+        told = self.joints_told
+        wait_until(lambda: self.joints_told > told + 10, 20, 'joint states to be sent')
+
     def _live(self):
         period = 0.02
         count = 0
@@ -166,6 +173,7 @@ class Robot:
             joints.velocity = [self.arm_speed] * 5 + [0.0] * 3
             joints.effort = [0.0] * 5 + [self.effort, 0.0, 0.0]
             self._joints.publish(joints)
+            self.joints_told += 1
             if count % 10 == 0:
                 self._tell_lease()
             if count % 3 == 0:
@@ -1048,11 +1056,12 @@ def test_a_pick_never_opens_fingers_that_hold_something(manipulation, arm, robot
     # What was grasped for a pick that did not end well is lifted, from where the tool is.
     robot.calm()
     wait_until(lambda: refusal() is None, 10, 'the fingers to be felt loose')
-    robot.gap, robot.effort = 0.07, 20.0
     arm.gripper.requests.clear()
     arm.move.requests.clear()
 
     def lifted():
+        # Again each time: a pick that comes before the news opens the fingers.
+        robot.feel(0.07, 20.0)
         goal = manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
         answer = manipulation.run(goal)
         assert answer.status == SUCCEEDED, answer.result.error_msg

@@ -358,7 +358,11 @@ def test_without_nav2_a_task_says_what_to_do(graph, client):
         return client.catalogs['/' + name].boot_id
     boot_id = restart(navigate_to_pose_action='nowhere/navigate_to_pose', server_timeout=0.3)
     # The executor hears of the lease by a topic, some time after it is back: the harness waits for it.
-    status, result = client.send('wait 1 second').result(30)
+    def offered():
+        status, result = client.send('wait 1 second').result(30)
+        unknown = result.error_code == client.action.Result.SKILL_UNAVAILABLE
+        return None if unknown else (status, result)
+    status, result = wait_until(offered, 20, 'the harness to hear of the skills')
     assert (status, len(result.steps)) == (SUCCEEDED, 1), result
     with nothing_moves(graph, client):
         status, result = client.send(elsewhere(client)).result(90)

@@ -69,7 +69,7 @@ pub fn understand(
     let tokens = unknown_noun::admit(tokens, &mut lexicon, tables, is_slip);
     if tokens.iter().all(|t| t.separator) {
         return Err(PlannerError::Empty {
-            message: messages.say("empty", &[("examples", &examples)]),
+            message: messages.say("empty_instruction", &[("examples", &examples)]),
         });
     }
     let unknown = |t: &Token| t.readings.is_empty() && !t.separator;
