@@ -1041,7 +1041,7 @@ def test_a_planning_scene_that_is_not_wanted_is_left_alone(
 
 def test_a_pick_never_opens_fingers_that_hold_something(manipulation, arm, robot):
     # Something that nobody here has grasped.
-    robot.gap, robot.effort = 0.06, 20.0
+    robot.feel(0.06, 20.0)
 
     def refusal():
         answer = manipulation.run(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
