@@ -8,6 +8,7 @@ mod experience;
 mod looking_for;
 mod no_way;
 mod questions;
+mod setting_down;
 mod several;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,10 +77,13 @@ struct Memory {
     /// Refs that the goal in work is reached for, where it is for several.
     #[serde(default)]
     reached_for: Vec<String>,
-    /// Conditions of the goals that were reached.
+    /// Conditions of the goals that were reached; null where a goal has none.
     reached: Vec<Value>,
-    /// What was reached, in words.
+    /// What was reached, in words, in the same order.
     words: Vec<String>,
+    /// What was brought and is being set down: its place among what was reached, and what shall hold instead.
+    #[serde(default)]
+    setting_down: Option<(usize, Value)>,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -302,7 +306,7 @@ impl<'a> Work<'a> {
 
     fn reached(&mut self, words: String, condition: Option<Value>) {
         self.memory.words.push(words);
-        self.memory.reached.extend(condition);
+        self.memory.reached.push(condition.unwrap_or_default());
         self.memory.goal += 1;
         self.memory.goal_start = self.context.history.len();
         self.memory.searches.clear();
@@ -405,6 +409,7 @@ impl<'a> Work<'a> {
     }
 
     fn achieve(&mut self, goal: &Goal) -> Step<()> {
+        self.set_down_what_was_brought(goal)?;
         let mut names: Map<String, Value> = Map::new();
         names.insert(HERE.into(), Value::String(self.context.start_ref.into()));
         let mut things: Vec<String> = goal

@@ -124,6 +124,74 @@ fn bringing_several_puts_down_the_first_before_the_next_is_taken() {
     );
 }
 
+/// The first one stands where it was brought to, the last one is in the hand, and that is what is said.
+#[test]
+fn what_was_brought_stays_where_it_was_brought() {
+    let known = two_cups;
+    // Nobody has seen the second one: it is looked for with an empty hand.
+    let hidden = || {
+        World::new()
+            .know(object("cup_1", "cup", "red", 7.0, 0.5), "table_1")
+            .hide(object("cup_2", "cup", "blue", 10.0, 3.5), "desk_1")
+    };
+    for (mut world, instruction) in [
+        (known(), "bring both cups"),
+        (known(), "把两个杯子拿过来"),
+        (hidden(), "bring both cups"),
+        (known(), "bring the red cup and the blue cup"),
+        (known(), "bring the red cup, then bring the blue cup"),
+    ] {
+        let (steps, turn) = world.run(instruction);
+        let summary = done(&turn).to_string();
+        let down = steps.iter().position(|s| s.starts_with("place"));
+        let second = steps.iter().rposition(|s| s.starts_with("pick"));
+        assert!(down.is_some() && down < second, "{instruction}: {steps:?}");
+        // The living room, where the task was given, has one table.
+        let (first, last) = if on(&world, "cup_1", "coffee_table_1") {
+            ("cup_1", "cup_2")
+        } else {
+            ("cup_2", "cup_1")
+        };
+        assert!(
+            on(&world, first, "coffee_table_1"),
+            "{instruction}: {steps:?}"
+        );
+        assert!(
+            world.holds(json!({"holding": {"object": last}})),
+            "{instruction}: {steps:?}"
+        );
+        // What is said of the first one is where it is, and not that it is held.
+        assert!(
+            summary.contains("coffee table") || summary.contains("茶几"),
+            "{instruction}: {summary}"
+        );
+    }
+}
+
+#[test]
+fn where_nothing_can_be_set_down_two_are_not_brought() {
+    let mut world = two_cups();
+    world.scene.objects.retain(|o| o.r#ref != "coffee_table_1");
+    world
+        .scene
+        .relations
+        .retain(|r| r.object != "coffee_table_1");
+    let (steps, turn) = world.run("bring both cups");
+    let (code, message) = failed(&turn);
+    assert_eq!(code, ErrorCode::NoPlan, "{steps:?}");
+    assert!(message.contains("where to put"), "{message}");
+}
+
+#[test]
+fn what_is_put_somewhere_afterwards_is_not_set_down_before() {
+    let mut world = two_cups();
+    let (steps, turn) = world.run("bring the red cup, then put it on the desk");
+    done(&turn);
+    assert!(on(&world, "cup_1", "desk_1"), "{steps:?}");
+    let places = steps.iter().filter(|s| s.starts_with("place")).count();
+    assert_eq!(places, 1, "{steps:?}");
+}
+
 #[test]
 fn one_hand_does_not_hold_two() {
     let world = two_cups();
@@ -245,4 +313,22 @@ fn tasks_in_the_two_rooms() {
     let (steps, turn) = world.run("pick up the can next to the tape");
     done(&turn);
     assert!(steps.contains(&"pick can_1".to_string()), "{steps:?}");
+}
+
+#[test]
+fn a_prohibition_is_refused_without_offering_its_opposite() {
+    let world = World::new();
+    for instruction in ["do not go to the kitchen", "never go to the kitchen"] {
+        let planner = eh_planner::SymbolicPlanner::new().unwrap();
+        let error = eh_planner::Planner::begin(
+            &planner,
+            &eh_planner::TaskInput {
+                instruction,
+                snapshot: &world.scene,
+                vocabulary: &[],
+            },
+        )
+        .unwrap_err();
+        assert!(!error.to_string().contains("Did you mean"), "{error}");
+    }
 }

@@ -6,6 +6,11 @@ use crate::lexicon::{Lexicon, Reading, Token};
 use crate::messages::Messages;
 use crate::planner::{Language, PlannerError};
 
+/// Words that turn an instruction round: another word in their place would have the robot do what it must not.
+const NEGATIONS: [&str; 8] = [
+    "not", "never", "no", "dont", "without", "except", "nor", "neither",
+];
+
 /// Most words that an error lists.
 const MAX_LISTED: usize = 8;
 
@@ -26,7 +31,10 @@ pub(super) fn unknown_words(
         }
     }
     let mut close: Vec<String> = Vec::new();
-    for word in words.iter().filter(|w| w.is_ascii() && w.len() > 2) {
+    for word in words
+        .iter()
+        .filter(|w| w.is_ascii() && w.len() > 2 && !is_negation(w))
+    {
         let best = nearest_word(lexicon, word);
         if let Some((_, known)) = best {
             close.push(format!("\"{known}\""));
@@ -75,6 +83,12 @@ pub(super) fn unknown_words(
         ],
     );
     PlannerError::NotUnderstood { words, message }
+}
+
+fn is_negation(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    let letters: String = word.chars().filter(char::is_ascii_alphabetic).collect();
+    NEGATIONS.contains(&letters.as_str()) || word.ends_with("n't")
 }
 
 /// The known English word that is most like an unknown one, with their distance; `None` when none is.
@@ -133,4 +147,19 @@ fn sorted(word: &str) -> Vec<u8> {
     let mut bytes: Vec<u8> = word.bytes().collect();
     bytes.sort_unstable();
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_word_is_offered_for_one_that_turns_an_instruction_round() {
+        for word in ["not", "Never", "don't", "dont", "won't", "without"] {
+            assert!(is_negation(word), "{word}");
+        }
+        for word in ["now", "note", "knot", "kichen"] {
+            assert!(!is_negation(word), "{word}");
+        }
+    }
 }
