@@ -16,6 +16,9 @@ use crate::{words, Became, Command, End, Failure};
 /// Longest wait for what late joiners get.
 const LATCHED: Duration = Duration::from_secs(2);
 
+/// Longest wait for what all executors tell, on a busy machine.
+const EXECUTORS: Duration = Duration::from_secs(8);
+
 /// Longest wait for a stop to be confirmed; protection's own budget is shorter.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -144,12 +147,7 @@ async fn status(link: &Link) -> Result<End, Failure> {
         "lease       {}",
         lease.unwrap_or_else(|| heard("protection_node"))
     );
-    let executors = link
-        .until(LATCHED, |h| {
-            (!h.catalogs.is_empty() && h.catalogs.iter().all(|c| h.alive.contains(&c.executor)))
-                .then_some(())
-        })
-        .await;
+    link.hear_executors(EXECUTORS).await?;
     {
         let heard_now = link.heard.lock();
         for catalog in &heard_now.catalogs {
@@ -164,7 +162,7 @@ async fn status(link: &Link) -> Result<End, Failure> {
                 catalog.skills.len()
             );
         }
-        if executors.is_none() && heard_now.catalogs.is_empty() {
+        if heard_now.catalogs.is_empty() {
             println!("executor    {}", heard("the skill nodes"));
         }
     }
@@ -300,19 +298,15 @@ async fn task(link: &Link, task_id: String) -> Result<End, Failure> {
 }
 
 async fn skills(link: &Link) -> Result<End, Failure> {
-    // All executors publish to late joiners at once; one that is slower than the first by this is late.
-    if link
-        .until(LATCHED, |h| (!h.catalogs.is_empty()).then_some(()))
-        .await
-        .is_none()
-    {
+    link.hear_executors(EXECUTORS).await?;
+    let heard = link.heard.lock();
+    if heard.catalogs.is_empty() {
         return Err(Failure::NotThere {
             what: "a skill catalog".into(),
             node: "navigation_skills_node or manipulation_skills_node",
         });
     }
-    eh_ros_edge::deadline::sleep(Duration::from_millis(500)).await;
-    for catalog in &link.heard.lock().catalogs {
+    for catalog in &heard.catalogs {
         println!("{}", words::catalog(catalog));
     }
     Ok(End::Succeeded)

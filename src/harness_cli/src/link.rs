@@ -17,6 +17,9 @@ use crate::Failure;
 /// Time between two looks whether something is there.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
+/// How long nothing new has to turn up before what is in the graph counts as all of it.
+const DISCOVERY: Duration = Duration::from_secs(1);
+
 /// Longest wait for a service and its answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 
@@ -117,6 +120,39 @@ impl Link {
             }
             if Instant::now() >= end {
                 return None;
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Waits for the catalogs and beacons of all executors in the graph; what came within the limit counts.
+    ///
+    /// Executors are discovered one after another, so those that are known are all of them only once no other
+    /// has turned up for a while.
+    ///
+    /// # Errors
+    /// When the graph can't be asked.
+    pub(crate) async fn hear_executors(&self, limit: Duration) -> Result<(), RclrsError> {
+        let namespace = self.node.namespace();
+        let topic = format!("{}/skill_catalog", namespace.trim_end_matches('/'));
+        let end = Instant::now() + limit;
+        let mut known = (0, 0);
+        let mut since = Instant::now();
+        loop {
+            let publishers = self.node.count_publishers(&topic)?;
+            let (told, all_alive) = {
+                let heard = self.heard.lock();
+                let alive = |c: &SkillCatalog| heard.alive.contains(&c.executor);
+                (heard.catalogs.len(), heard.catalogs.iter().all(alive))
+            };
+            let now = Instant::now();
+            if known != (publishers, told) {
+                known = (publishers, told);
+                since = now;
+            }
+            let complete = told > 0 && told >= publishers && all_alive;
+            if now >= end || (complete && now - since >= DISCOVERY) {
+                return Ok(());
             }
             sleep(LOOK).await;
         }

@@ -303,8 +303,13 @@ pub(crate) fn scene_object(object: &SceneObject, relations: &[SceneRelation]) ->
     } else {
         format!("  [{}]", object.aliases.join(", "))
     };
+    let gone = if object.retired {
+        "no longer there  "
+    } else {
+        ""
+    };
     format!(
-        "{:<20} {:<14} ({:>6.2}, {:>6.2}, {:>5.2})  {edges}{aliases}",
+        "{:<20} {:<14} ({:>6.2}, {:>6.2}, {:>5.2})  {gone}{edges}{aliases}",
         object.ref_, object.class_name, at.x, at.y, at.z
     )
 }
