@@ -17,8 +17,12 @@ use crate::Failure;
 /// Time between two looks whether something is there.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// How long nothing new has to turn up before what is in the graph counts as all of it.
-const DISCOVERY: Duration = Duration::from_secs(1);
+/// How long nothing new has to turn up before what is in the graph counts as all of it, where harness_node's
+/// own clients say how many executors there are.
+const SETTLED: Duration = Duration::from_millis(500);
+
+/// The same where nothing does: DDS participants announce themselves every 3 s if the first news was lost.
+const DISCOVERY: Duration = Duration::from_millis(3500);
 
 /// Longest wait for a service and its answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
@@ -43,6 +47,9 @@ pub(crate) struct Heard {
     /// Requests to people, by id.
     pub requests: Vec<HumanRequest>,
 }
+
+/// How the name of the service ends by which harness_node sends commands to an executor.
+const EXECUTE: &str = "/execute_skill/_action/send_goal";
 
 /// The tool's node and what it hears.
 pub(crate) struct Link {
@@ -127,8 +134,8 @@ impl Link {
 
     /// Waits for the catalogs and beacons of all executors in the graph; what came within the limit counts.
     ///
-    /// Executors are discovered one after another, so those that are known are all of them only once no other
-    /// has turned up for a while.
+    /// Executors are discovered one after another. harness_node, which has been there for longer, has a client
+    /// for each; besides that no other may have turned up for a while.
     ///
     /// # Errors
     /// When the graph can't be asked.
@@ -139,7 +146,15 @@ impl Link {
         let mut known = (0, 0);
         let mut since = Instant::now();
         loop {
-            let publishers = self.node.count_publishers(&topic)?;
+            // Unknown until harness_node is discovered.
+            let clients = self
+                .node
+                .get_client_names_and_types_by_node("harness_node", &namespace)
+                .map_or(0, |found| {
+                    let is_executor = |name: &&String| name.ends_with(EXECUTE);
+                    found.keys().filter(is_executor).count()
+                });
+            let publishers = self.node.count_publishers(&topic)?.max(clients);
             let (told, all_alive) = {
                 let heard = self.heard.lock();
                 let alive = |c: &SkillCatalog| heard.alive.contains(&c.executor);
@@ -151,7 +166,8 @@ impl Link {
                 since = now;
             }
             let complete = told > 0 && told >= publishers && all_alive;
-            if now >= end || (complete && now - since >= DISCOVERY) {
+            let quiet = if clients > 0 { SETTLED } else { DISCOVERY };
+            if now >= end || (complete && now - since >= quiet) {
                 return Ok(());
             }
             sleep(LOOK).await;
