@@ -272,6 +272,16 @@ def module_processes(ros_domain, tmp_path_factory):
     starter.stop_all()
 
 
+@pytest.fixture(scope='module')
+def client(graph, ros_node):
+    """Give a client of execute_task when everything in the module's own `graph` is ready."""
+    from task_graph import Client
+
+    client = Client(ros_node)
+    client.wait_until_ready()
+    return client
+
+
 # --- Programs ----------------------------------------------------------------------------------------
 
 def node_program(name):

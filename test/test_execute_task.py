@@ -8,7 +8,6 @@ from conftest import wait_until
 import pytest
 from task_graph import ABORTED
 from task_graph import CANCELED
-from task_graph import Client
 from task_graph import COMMAND_CANCELED
 from task_graph import COMMAND_SUCCEEDED
 from task_graph import duration
@@ -28,14 +27,6 @@ def graph(module_processes, tmp_path_factory):
     graph = Graph(module_processes, tmp_path_factory.mktemp('state'))
     graph.start_all()
     return graph
-
-
-@pytest.fixture(scope='module')
-def client(graph, ros_node):
-    """Give a client with everything ready."""
-    client = Client(ros_node)
-    client.wait_until_ready()
-    return client
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ from conftest import node_program
 from conftest import TOP
 from conftest import wait_until
 import pytest
-from task_graph import Client
 from task_graph import Graph
 from task_graph import NODES
 from task_graph import OUTCOME
@@ -26,14 +25,6 @@ def graph(module_processes, tmp_path_factory):
     for name in reversed(NODES):
         graph.start(name)
     return graph
-
-
-@pytest.fixture(scope='module')
-def client(graph, ros_node):
-    """Give a client of a graph that is ready."""
-    client = Client(ros_node)
-    client.wait_until_ready()
-    return client
 
 
 def go(client, where):

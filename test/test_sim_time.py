@@ -4,7 +4,6 @@ import os
 
 from conftest import wait_until
 import pytest
-from task_graph import Client
 from task_graph import elsewhere
 from task_graph import Graph
 from task_graph import NODES
@@ -25,14 +24,6 @@ def graph(module_processes, tmp_path_factory):
     graph = Graph(module_processes, tmp_path_factory.mktemp('state'), **parameters)
     graph.start_all()
     return graph
-
-
-@pytest.fixture(scope='module')
-def client(graph, ros_node):
-    """Give a client with everything ready."""
-    client = Client(ros_node)
-    client.wait_until_ready()
-    return client
 
 
 def test_the_cup_is_brought_faster_than_in_real_time(graph, client):

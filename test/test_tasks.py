@@ -14,7 +14,6 @@ from conftest import wait_until
 import pytest
 from task_graph import ABORTED
 from task_graph import CANCELED
-from task_graph import Client
 from task_graph import COMMAND_CANCELED
 from task_graph import duration
 from task_graph import elsewhere
@@ -41,14 +40,6 @@ def graph(module_processes, tmp_path_factory):
                   harness_node={'human_timeout': HUMAN_TIMEOUT})
     graph.start_all()
     return graph
-
-
-@pytest.fixture(scope='module')
-def client(graph, ros_node):
-    """Give a client with everything ready."""
-    client = Client(ros_node)
-    client.wait_until_ready()
-    return client
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 mod common;
 
 use common::object;
+use common::turns::{done, failed};
 use common::world::World;
 use eh_contract::ErrorCode;
 use eh_planner::{Answer, Turn};
@@ -10,22 +11,6 @@ use serde_json::json;
 
 fn cup() -> eh_contract::scene::SceneObject {
     object("cup_1", "cup", "red", 7.0, 0.5)
-}
-
-#[track_caller]
-fn done(turn: &Turn) -> &str {
-    match turn {
-        Turn::Done { summary } => summary,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[track_caller]
-fn failed(turn: &Turn) -> (ErrorCode, &str) {
-    match turn {
-        Turn::Fail { code, message } => (*code, message),
-        other => panic!("{other:?}"),
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod common;
 mod world_file;
 
 use common::object;
+use common::turns::{done, failed};
 use common::world::World;
 use eh_contract::geometry::Vec3;
 use eh_contract::scene::SceneObject;
@@ -14,22 +15,6 @@ use serde_json::json;
 
 fn on(world: &World, object: &str, support: &str) -> bool {
     world.holds(json!({"on": {"object": object, "support": support}}))
-}
-
-#[track_caller]
-fn done(turn: &Turn) -> &str {
-    match turn {
-        Turn::Done { summary } => summary,
-        other => panic!("{other:?}"),
-    }
-}
-
-#[track_caller]
-fn failed(turn: &Turn) -> (ErrorCode, &str) {
-    match turn {
-        Turn::Fail { code, message } => (*code, message),
-        other => panic!("{other:?}"),
-    }
 }
 
 /// A red cup on the table in the kitchen and a blue one on the desk in the bedroom.

@@ -48,7 +48,8 @@ pub(crate) struct ProtectionNode {
     _handles: Vec<Box<dyn Any>>,
 }
 
-/// What every callback shares. Streams have a thread of their own; the lock is held for microseconds.
+/// What every callback shares. Streams have a thread of their own; the lock is held for one
+/// decision.
 struct Shared {
     node: Node,
     clock: NodeClock,

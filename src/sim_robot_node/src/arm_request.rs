@@ -278,19 +278,9 @@ fn oriented(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::empty_hall::robot;
     use ros_env::geometry_msgs::msg::Pose;
     use ros_env::moveit_msgs::msg::JointConstraint;
-
-    const WORLD: &str = "
-rooms: [{id: hall, rect: [0, 0, 6, 4]}]
-walls: [{from: [0, 0], to: [6, 0]}, {from: [6, 0], to: [6, 4]},
-        {from: [6, 4], to: [0, 4]}, {from: [0, 4], to: [0, 0]}]
-robot: {start: [1, 2, 0]}
-";
-
-    fn robot() -> Robot {
-        Robot::from_yaml(WORLD, Some(1)).unwrap()
-    }
 
     fn frames() -> FrameNames {
         FrameNames {

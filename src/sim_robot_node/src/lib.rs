@@ -13,6 +13,8 @@
 mod action_server;
 mod arm_request;
 mod camera_topics;
+#[cfg(test)]
+mod empty_hall;
 mod fault_request;
 mod frame_names;
 mod goal_book;

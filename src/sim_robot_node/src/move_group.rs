@@ -228,19 +228,12 @@ fn trajectory(plan: &ArmPlan, velocity_scale: f64) -> RobotTrajectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::empty_hall::robot;
     use eh_sim::ArmGoalTarget;
-
-    const WORLD: &str = "
-rooms: [{id: hall, rect: [0, 0, 6, 4]}]
-walls: [{from: [0, 0], to: [6, 0]}, {from: [6, 0], to: [6, 4]},
-        {from: [6, 4], to: [0, 4]}, {from: [0, 4], to: [0, 0]}]
-robot: {start: [1, 2, 0]}
-";
 
     #[test]
     fn a_plan_becomes_a_trajectory_whose_times_grow() {
-        let plan = Robot::from_yaml(WORLD, Some(1))
-            .unwrap()
+        let plan = robot()
             .plan_arm(&ArmGoal::new(ArmGoalTarget::Named("ready".into())))
             .unwrap();
         let points = trajectory(&plan, 0.5).joint_trajectory.points;

@@ -130,6 +130,12 @@ impl At<'_> {
         })
     }
 
+    /// The end of control, after these effects.
+    fn end(&self, end: End, mut effects: Vec<ExecutorEffect>) -> Stepped {
+        effects.extend([ExecutorEffect::AnnounceEnd, ExecutorEffect::Answer]);
+        Self::done(self.ended(self.next(), end), effects)
+    }
+
     /// Refuses while a goal has no terminal status.
     fn all_goals_are_over(&self) -> Result<(), ExecutorError> {
         match self.record.open_goals().next() {
@@ -295,17 +301,13 @@ impl At<'_> {
                 if canceling && self.record.stop_cause != Some(StopCause::Caller) {
                     return self.illegal();
                 }
-                let next = self.ended(
-                    self.next(),
+                self.end(
                     End {
                         control_end: ControlEnd::Completed,
                         stop_stage: None,
                         error: None,
                     },
-                );
-                Self::done(
-                    next,
-                    vec![ExecutorEffect::AnnounceEnd, ExecutorEffect::Answer],
+                    Vec::new(),
                 )
             }
             S::Unspecified | S::Received | S::Rejected | S::Accepted | S::Ended | S::Settled => {
@@ -367,17 +369,13 @@ impl At<'_> {
             S::Canceling => {
                 self.all_goals_are_over()?;
                 let cause = self.record.stop_cause.clone().unwrap_or(StopCause::Caller);
-                let next = self.ended(
-                    self.next(),
+                self.end(
                     End {
                         control_end: cause.end(),
                         stop_stage: Some(StopStage::Confirmed),
                         error: Some(cause.error()),
                     },
-                );
-                Self::done(
-                    next,
-                    vec![ExecutorEffect::AnnounceEnd, ExecutorEffect::Answer],
+                    Vec::new(),
                 )
             }
             S::Unspecified
@@ -397,17 +395,13 @@ impl At<'_> {
                 let message = format!(
                     "standstill was not confirmed within {limit:.1} s ({what}); the robot may still move: stop it with request_stop, look at it, then settle the command"
                 );
-                let next = self.ended(
-                    self.next(),
+                self.end(
                     End {
                         control_end: ControlEnd::Lost,
                         stop_stage: Some(StopStage::Unconfirmed),
                         error: Some((ErrorCode::StopUnconfirmed.code(), message)),
                     },
-                );
-                Self::done(
-                    next,
-                    vec![ExecutorEffect::AnnounceEnd, ExecutorEffect::Answer],
+                    Vec::new(),
                 )
             }
             S::Unspecified
@@ -424,18 +418,15 @@ impl At<'_> {
         match self.record.state {
             S::Started | S::Canceling => {
                 let canceling = self.record.state == S::Canceling;
-                let next = self.ended(
-                    self.next(),
+                let cancels = self.cancel_open_goals().into_iter().collect();
+                self.end(
                     End {
                         control_end: ControlEnd::Lost,
                         stop_stage: canceling.then_some(StopStage::Unconfirmed),
                         error: Some((error_code, error_msg.into())),
                     },
-                );
-                let mut effects: Vec<ExecutorEffect> =
-                    self.cancel_open_goals().into_iter().collect();
-                effects.extend([ExecutorEffect::AnnounceEnd, ExecutorEffect::Answer]);
-                Self::done(next, effects)
+                    cancels,
+                )
             }
             S::Unspecified | S::Received | S::Rejected | S::Accepted | S::Ended | S::Settled => {
                 self.illegal()

@@ -398,40 +398,28 @@ impl Parser<'_> {
         Some((Target::Thing(name), set(Kind::Object), None, true, false))
     }
 
+    /// What was named so far, in this clause and before, the last one first.
+    fn phrases_backwards(&self) -> impl Iterator<Item = &Phrase> {
+        let before = self.clauses.iter().rev();
+        let before = before.flat_map(|c| c.phrases.iter().rev());
+        self.clause.phrases.iter().rev().chain(before)
+    }
+
     /// Objects named so far, in this clause and before: what "it" means.
     fn last_object_now(&self) -> Option<(String, BTreeSet<String>)> {
         let object = Kind::Object.name();
-        self.clause
-            .phrases
-            .iter()
-            .rev()
-            .chain(
-                self.clauses
-                    .iter()
-                    .rev()
-                    .flat_map(|c| c.phrases.iter().rev()),
-            )
-            .find_map(|p| match &p.target {
-                Target::Thing(name) if p.kinds.contains(object) => {
-                    Some((name.clone(), p.kinds.clone()))
-                }
-                Target::Thing(_) | Target::Here => None,
-            })
+        self.phrases_backwards().find_map(|p| match &p.target {
+            Target::Thing(name) if p.kinds.contains(object) => {
+                Some((name.clone(), p.kinds.clone()))
+            }
+            Target::Thing(_) | Target::Here => None,
+        })
     }
 
     /// The last room or furniture named: what "there" means.
     fn last_place_now(&self) -> Option<(Target, BTreeSet<String>)> {
         let object = Kind::Object.name();
-        self.clause
-            .phrases
-            .iter()
-            .rev()
-            .chain(
-                self.clauses
-                    .iter()
-                    .rev()
-                    .flat_map(|c| c.phrases.iter().rev()),
-            )
+        self.phrases_backwards()
             .find(|p| !p.kinds.contains(object) && !p.person)
             .map(|p| (p.target.clone(), p.kinds.clone()))
     }

@@ -1,6 +1,7 @@
 //! A home for tests: three rooms in a row, furniture, a few objects.
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub mod turns;
 pub mod world;
 
 use eh_contract::geometry::{Pose, Vec3};
