@@ -80,7 +80,7 @@ impl EvaluatorNode {
                 "no semantic_map is given: rooms and furniture are known from commands only"
             );
         }
-        let streams = streams(node);
+        let streams = streams(node)?;
         let shared = Arc::new(Shared {
             clock: NodeClock::of(node),
             tf: TfListener::new(node, &streams)?,

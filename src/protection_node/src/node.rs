@@ -98,7 +98,7 @@ impl ProtectionNode {
                 parameters.state_directory.display()
             ),
         }
-        let streams = streams(node);
+        let streams = streams(node)?;
         let tf = TfListener::new(node, &streams)?;
         let shared = Arc::new(Shared {
             velocity: VelocityOutput::new(node, &parameters)?,

@@ -90,7 +90,7 @@ impl SceneGraphNode {
             scene.counts(),
             parameters.state_directory.display()
         );
-        let streams = streams(node);
+        let streams = streams(node)?;
         let shared = Arc::new(Shared {
             publisher: node.create_publisher("scene_graph".qos(qos::state_latched(1)))?,
             tf: TfListener::new(node, &streams)?,

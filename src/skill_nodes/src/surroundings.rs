@@ -87,7 +87,7 @@ impl Surroundings {
         parameters: &Parameters,
         newest_token: u64,
     ) -> Result<(Arc<Self>, Handles), RclrsError> {
-        let streams = streams(node);
+        let streams = streams(node)?;
         let this = Arc::new(Surroundings {
             clock: clock.clone(),
             inner: Mutex::new(Inner {
