@@ -53,6 +53,21 @@ def wait_until(condition, timeout, what):
     return value
 
 
+def answer_of(client, request, tries=5, patience=4):
+    """Call a service and return its answer.
+
+    It is asked again when no answer comes: a request to a server that was just killed is lost, and right
+    after discovery an answer can be. So this is for what does the same when it is asked twice.
+    """
+    for _ in range(tries):
+        assert client.wait_for_service(timeout_sec=20), '{} is not there'.format(client.srv_name)
+        future = client.call_async(request)
+        if within(patience, future.done):
+            return future.result()
+        client.remove_pending_request(future)
+    return pytest.fail('no answer of {}'.format(client.srv_name))
+
+
 def assert_stays(condition, seconds, what):
     """Fail with `what` as soon as condition() is false within the seconds."""
     if within(seconds, lambda: not condition()):

@@ -33,7 +33,7 @@ class Graph:
         self.state = state
         self.running = {}
 
-    def start(self, name, **parameters):
+    def start(self, name, environment=None, **parameters):
         """Start one node, with parameters beside those of its file."""
         arguments = ['--ros-args', '--params-file', TOP / 'params' / (name + '.yaml'),
                      '-p', 'state_directory:={}'.format(self.state)]
@@ -43,7 +43,8 @@ class Graph:
             arguments += ['-p', 'semantic_map:={}'.format(WORLD)]
         for key, value in {**self.parameters.get(name, {}), **parameters}.items():
             arguments += ['-p', '{}:={}'.format(key, value)]
-        self.running[name] = self.processes.start([node_program(name), *arguments], name)
+        self.running[name] = self.processes.start(
+            [node_program(name), *arguments], name, environment)
         return self.running[name]
 
     def start_all(self):

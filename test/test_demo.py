@@ -42,9 +42,14 @@ class Told:
         self.skills = re.findall(r'^ *[\d.]+ s  (\w+) \S*=', output, re.MULTILINE)
         self.verdicts = re.findall(r'judged (\w+): (.*)', output)
         self.ends = re.findall(r'step \d+ (\w+) in', output)
-        end = re.search(r'^(\w+) after ([\d.]+) s, (\d+) steps', output, re.MULTILINE)
+        end = re.search(r'^(\w+) after ([\d.]+) s, (\d+) steps?:', output, re.MULTILINE)
         assert end, output
         self.outcome, self.seconds = end[1], float(end[2])
+
+
+def log_of(output):
+    """Return the file that the nodes write to."""
+    return re.search(r'log: (\S+)', output)[1]
 
 
 def succeeded(done):
@@ -55,6 +60,8 @@ def succeeded(done):
     # Every step that succeeded was judged so, with evidence.
     assert told.ends.count('SUCCEEDED') <= sum(v == 'SUCCESS' for v, _ in told.verdicts)
     assert '· ' in done.stdout
+    # Nothing is left behind.
+    assert not os.path.exists(os.path.dirname(log_of(done.stdout)))
     return told
 
 
@@ -99,14 +106,24 @@ def test_keep_goes_on_until_ctrl_c_and_ends_everything(tmp_path):
             env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
     try:
         wait_until(lambda: 'until Ctrl-C' in log.read_text(), TIMEOUT, log.read_text)
-        nodes = re.search(r'log: (\S+)', log.read_text())[1]
-        pids = [int(pid) for pid in re.findall(r'started with pid \[(\d+)\]', open(nodes).read())]
+        nodes = log_of(log.read_text())
+
+        def started():
+            return [int(pid) for pid in re.findall(r'started with pid \[(\d+)\]', open(nodes).read())]
+        pids = started()
         assert len(pids) == 7
         line = re.search(r'export ROS_DOMAIN_ID=(\d+)', log.read_text())
         status = subprocess.run(
             ['harness', 'status'], env=environment(ROS_DOMAIN_ID=line[1], ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST'),
             stdout=subprocess.PIPE, text=True, timeout=60)
         assert status.returncode == 0, status.stdout
+        # A node that is killed is started again, and the others stay.
+        killed = re.search(r'harness_node-\d+\]: process started with pid \[(\d+)\]', open(nodes).read())[1]
+        os.kill(int(killed), signal.SIGKILL)
+        wait_until(lambda: 'harness_node has died (exit code -9) and is started again' in log.read_text(),
+                   30, log.read_text)
+        wait_until(lambda: len(started()) == 8, 30, lambda: open(nodes).read())
+        pids = started()
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0, log.read_text()
@@ -126,7 +143,8 @@ def path(tmp_path):
         file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
     program('harness', 'exit 0')
-    return program, {'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'EMBODIED_HARNESS_ENV': str(TOP)}
+    return program, {'PATH': f'{tmp_path}:{os.environ["PATH"]}', 'EMBODIED_HARNESS_ENV': str(TOP),
+                     'TMPDIR': str(tmp_path)}
 
 
 def test_a_node_that_dies_is_named_with_its_last_lines(path):
@@ -141,6 +159,9 @@ def test_a_node_that_dies_is_named_with_its_last_lines(path):
     assert done.returncode == 21, done.stdout
     assert 'harness_node has died (exit code 101)' in done.stdout
     assert '[harness_node-3] the last words' in done.stdout
+    # What went wrong can be looked up.
+    assert f'the log stays in {os.path.dirname(log_of(done.stdout))}' in done.stdout
+    assert 'the last words' in open(log_of(done.stdout)).read()
 
 
 def test_a_launch_that_ends_is_told(path):

@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import statistics
+import subprocess
 
 from conftest import wait_until
 import pytest
@@ -49,6 +50,7 @@ BAD_INPUT = {
     'negative budget': ('go to the kitchen', {'time_budget': -1.0}, 'INVALID_BUDGET'),
     'too many steps': ('go to the kitchen', {'max_steps': 2**32 - 1}, 'INVALID_BUDGET'),
     'bad permission': ('go to the kitchen', {'permissions': ['']}, 'PERMISSION_DENIED'),
+    'unknown permission': ('go to the kitchen', {'permissions': ['bogus']}, 'PERMISSION_DENIED'),
 }
 
 
@@ -65,6 +67,8 @@ def test_bad_input_is_refused_with_words_and_moves_nothing(client, name):
     assert result.outcome == OUTCOME['REJECTED']
     assert result.error_code == getattr(client.action.Result, code), result.error_msg
     assert len(result.error_msg) > 20
+    if fields.get('permissions') == ['bogus']:
+        assert 'known are: move_arm, move_base' in result.error_msg
     assert not result.steps
     assert client.fastest < STANDING[0]
 
@@ -190,10 +194,58 @@ def test_a_stop_ends_the_task_and_refuses_the_next_until_it_is_reset(client):
     _, refused = client.send('go to the kitchen').result(10)
     assert refused.outcome == OUTCOME['REJECTED']
     assert refused.error_code == client.action.Result.STOP_LATCHED
+    # Both say once who asked for it, why, and how it ends.
+    for text in (result.error_msg, refused.error_msg):
+        for part in ('"test"', 'try it', 'harness reset', 'reset_stop'):
+            assert text.count(part) == 1, text
     wait_until(lambda: client.protection.stop_stage == 3, 10, 'the confirmed stop')
+    stopped = tool('status')
+    assert 'STOPPED until it is reset (CONFIRMED): stop ' in stopped.stdout, stopped.stdout
     answer = client.call('reset_stop', client.srv.ResetStop, operator_name='test', reason='done')
     assert answer.error_code == 0, answer.error_msg
     wait_until(lambda: not client.protection.stop_latched, 5, 'the reset')
+
+
+@pytest.fixture(autouse=True)
+def no_stop_is_left(client):
+    """Reset a stop that a test has left behind: the next one is not to fail of it."""
+    yield
+    if client.protection.stop_latched:
+        client.call('reset_stop', client.srv.ResetStop, operator_name='test', reason='cleanup')
+
+
+def tool(*arguments):
+    """Run the command line tool beside the graph."""
+    return subprocess.run(
+        ['harness', *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=60)
+
+
+def test_the_tool_says_that_a_robot_at_rest_is_ready(client):
+    wait_until(client.stands, 10, 'standstill')
+    wait_until(lambda: client.protection.command_age > 1.0, 10, 'the navigation to be silent')
+    status = tool('status')
+    assert status.returncode == 0, status.stdout
+    assert 'protection  ready, the base is at rest: ' in status.stdout, status.stdout
+
+
+def test_the_tool_tells_nothing_of_another_task_of_the_same_name(client):
+    task_id = new_id()
+    first = tool('run', '--dry-run', '--task-id', task_id, elsewhere(client))
+    assert first.returncode == 0, first.stdout
+    assert 'navigate_to ' in first.stdout and ', 1 step: ' in first.stdout, first.stdout
+    other = tool('run', '--task-id', task_id, 'bring the cup')
+    assert other.returncode == 3, other.stdout
+    assert 'TASK_ID_CONFLICT' in other.stdout
+    assert 'navigate_to' not in other.stdout, other.stdout
+
+
+@pytest.mark.parametrize('arguments, says', [
+    (['--time-budget', 'nan'], 'between 0 and 2147483647'),
+    (['--max-steps', '-1'], 'whole number of steps')], ids=['nan', '-1 steps'])
+def test_the_tool_says_what_a_number_has_to_be(arguments, says):
+    done = tool('run', *arguments, 'go to the kitchen')
+    assert done.returncode == 2 and says in done.stdout, done.stdout
 
 
 def test_settling_and_answering_need_something_to_settle_and_to_answer(client):
@@ -218,30 +270,55 @@ def test_settling_and_answering_need_something_to_settle_and_to_answer(client):
     assert done is not None
 
 
-def test_a_killed_harness_is_taken_up_and_starts_nothing_twice(client, graph):
-    """After kill -9 in mid-drive the next process stops it, settles it and says so."""
-    task_id = new_id()
-    sent = client.send(elsewhere(client), task_id=task_id)
-    sent.wait_until_moving()
-    command_id = sent.feedback[-1][1].command_id
+def kill_and_start_again(graph):
+    """kill -9 of the harness, and another process of it."""
     graph.running['harness_node'].signal(signal.SIGKILL)
     graph.running['harness_node'].wait()
     graph.start('harness_node')
 
+
+def test_a_killed_harness_is_taken_up_and_starts_nothing_twice(client, graph):
+    """After kill -9 in mid-drive the next process adopts the run and brings the task to its end."""
+    task_id = new_id()
+    sent = client.send(elsewhere(client), task_id=task_id)
+    sent.wait_until_moving()
+    command_id = sent.feedback[-1][1].command_id
+    kill_and_start_again(graph)
+
     def ended():
         answer = client.call('query_task', client.srv.QueryTask, task_id=task_id)
         return None if answer.running or answer.error_code else answer
-    answer = wait_until(ended, 30, 'the end of the interrupted task')
-    assert answer.outcome == OUTCOME['FAILED']
-    assert answer.task_error_code == client.action.Result.SHUTTING_DOWN
-    assert 'restarted' in answer.task_error_msg
-    wait_until(client.stands, 5, 'standstill')
-    answer = client.call('query_command', client.srv.QueryCommand, command_id=command_id)
-    assert list(answer.command_states) == [COMMAND_CANCELED]
+    answer = wait_until(ended, 60, 'the end of the task that was taken up')
+    assert answer.outcome == OUTCOME['SUCCEEDED'], answer.task_error_msg
+    # Started in time it finds the run still going; else the lease had expired and the drive was stopped.
+    assert answer.steps[0].command_id == command_id
     answer = client.call('navigation_skills_node/query', client.srv.QueryCommand,
                          command_id=command_id)
     assert answer.statuses[0].state == 7
     assert len(answer.foreign_calls) == 1, 'one goal was sent, and never again'
+    wait_until(lambda: client.lease.controller_id == '', 5, 'the release of the lease')
+    # Who sends the task again hears of its end and starts nothing.
+    _, result = client.send(answer_of(client, task_id), task_id=task_id).result(10)
+    assert result.outcome == OUTCOME['SUCCEEDED']
+
+
+def test_the_tool_follows_a_task_over_the_end_of_the_harness(client, graph):
+    """What harness run shows goes on with the next process, and ends as the task does."""
+    # Only the tool is to hear what it says.
+    with subprocess.Popen(
+            ['harness', 'run', elsewhere(client)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True) as shown:
+        wait_until(lambda: client.speed[0] > 0.1, 30, 'motion')
+        kill_and_start_again(graph)
+        output, _ = shown.communicate(timeout=90)
+    assert shown.returncode == 0, output
+    assert 'it was restarted, and is asked for the task by its name' in output, output
+    assert output.splitlines()[-1].startswith('SUCCEEDED after '), output
+
+
+def answer_of(client, task_id):
+    """The instruction of a task."""
+    return client.call('query_task', client.srv.QueryTask, task_id=task_id).instruction
 
 
 def test_an_end_of_the_harness_stops_what_runs_and_releases_the_lease(client, graph):

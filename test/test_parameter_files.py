@@ -3,10 +3,10 @@
 import os
 import sys
 
+from conftest import answer_of
 from conftest import node_program
 from conftest import TOP
 from conftest import wait_until
-from conftest import within
 import pytest
 import yaml
 
@@ -88,12 +88,7 @@ def answers(module_processes, ros_node, mine, tmp_path_factory):
             assert running[node].is_running(), running[node].output()
             return client.service_is_ready()
         wait_until(is_there, 30, lambda: '{} of {}:\n{}'.format(name, node, running[node].output()))
-        # Right after discovery an answer can be lost.
-        for _ in range(10):
-            future = client.call_async(request)
-            if within(3, future.done):
-                return future.result()
-        return pytest.fail('no answer of {} of {}'.format(name, node))
+        return answer_of(client, request)
 
     found = {}
     for node in running:

@@ -5,10 +5,10 @@ import signal
 import threading
 import time
 
+from conftest import answer_of
 from conftest import node_program
 from conftest import TOP
 from conftest import wait_until
-from conftest import within
 import pytest
 
 pytest.importorskip('rclpy')
@@ -121,24 +121,22 @@ class Robot:
         return scan
 
     def call(self, name, **fields):
-        """Call a service of protection_node; again when a node that was killed has swallowed the call."""
+        """Call a service of protection_node."""
         client = self.clients[name]
         kind = {'manage_lease': 'ManageLease', 'request_stop': 'RequestStop', 'reset_stop': 'ResetStop'}
         request = self.types[kind[name]].Request(**fields)
-        for _ in range(10):
-            assert client.wait_for_service(timeout_sec=10), name
-            future = client.call_async(request)
-            if within(2, future.done):
-                return future.result()
-        pytest.fail(f'no answer from {name}')
+        return answer_of(client, request)
 
     def lease(self, operation, who='/test', token=0, ttl=3.0, take_over=False):
-        """Call manage_lease; 1 acquires, 2 renews, 3 releases."""
+        """Call manage_lease; 1 acquires, 2 renews, 3 releases. It is asked again while the disk is written."""
         from rclpy.duration import Duration
 
-        return self.call(
-            'manage_lease', operation=operation, controller_id=who, token=token,
-            ttl=Duration(seconds=ttl).to_msg(), take_over=take_over)
+        def answer():
+            answer = self.call(
+                'manage_lease', operation=operation, controller_id=who, token=token,
+                ttl=Duration(seconds=ttl).to_msg(), take_over=take_over)
+            return None if 'ask again in a moment' in answer.error_msg else answer
+        return wait_until(answer, 10, 'an end of writing')
 
     def drive(self, speed=FORWARD, ttl=60.0):
         """Take the lease, declare a run and command a speed; wait until it is put out."""
@@ -210,12 +208,9 @@ def test_limits_change_while_it_drives_and_what_does_not_fit_is_refused_with_the
     client = robot.node.create_client(SetParameters, 'protection_node/set_parameters')
 
     def ask(name, value):
-        assert client.wait_for_service(timeout_sec=10)
-        future = client.call_async(SetParameters.Request(parameters=[Parameter(
+        return answer_of(client, SetParameters.Request(parameters=[Parameter(
             name=name, value=ParameterValue(
-                type=ParameterType.PARAMETER_DOUBLE, double_value=value))]))
-        wait_until(future.done, 10, name)
-        return future.result().results[0]
+                type=ParameterType.PARAMETER_DOUBLE, double_value=value))])).results[0]
 
     robot.drive()
     assert ask('max_linear_speed', 0.25).successful
@@ -374,20 +369,88 @@ def test_tokens_grow_over_a_crash(processes, robot, tmp_path):
     assert tokens == sorted(set(tokens)), tokens
 
 
-def test_without_a_disk_it_protects_and_grants_nothing(processes, robot, tmp_path):
+def stand_and_reset(robot, **fields):
+    """Reset the stop in force once standstill is measured; return the answer."""
+    wait_until(lambda: robot.state().stop_stage == 3, 10, lambda: str(robot.state()))
+    return robot.call('reset_stop', operator_name='ann', reason='looked at it', **fields)
+
+
+def test_a_latched_stop_and_its_reset_survive_a_crash(processes, robot, tmp_path):
+    wal = tmp_path / 'state' / 'stop.sqlite-wal'
+
+    def again():
+        robot.calm()
+        robot.outputs.clear()
+        robot.states.clear()
+        process = start(processes, tmp_path / 'state')
+        wait_until(lambda: robot.outputs and robot.states, 20, lambda: process.output())
+        return process
+
+    def crash(process):
+        process.signal(signal.SIGKILL)
+        process.wait()
+
+    process = again()
+    assert not robot.state().stop_latched, 'a new state directory holds no stop'
+    robot.drive()
+    robot.call('request_stop', stop_id='s1', source='ann', reason='smoke')
+    robot.stands_because('STOP_REQUESTED')
+    wait_until(lambda: b'smoke' in wal.read_bytes(), 10, 'the write')
+    crash(process)
+    for _ in range(2):
+        process = again()
+        # From its first word on, and whatever comes in.
+        assert robot.states[0].stop_latched and robot.states[0].stop_id == 's1'
+        assert robot.states[0].stop_source == 'ann' and 'smoke' in robot.states[0].message
+        answer = robot.lease(1, take_over=True)
+        assert answer.error_code == 0, answer.error_msg
+        robot.token = answer.lease.token
+        robot.velocity = robot.types['Twist']()
+        robot.velocity.linear.x = FORWARD
+        wait_until(lambda: robot.state().input.linear.x == FORWARD, 10, lambda: str(robot.state()))
+        robot.stands_because('STOP_REQUESTED')
+        assert all(message.linear.x == 0.0 for _, message in robot.outputs)
+        crash(process)
+    process = again()
+    answer = stand_and_reset(robot)
+    assert answer.error_code == 0, answer.error_msg
+    crash(process)
+    process = again()
+    assert not robot.state().stop_latched
+    robot.drive()
+
+
+@pytest.mark.parametrize('what', ['damaged', 'blocked'])
+def test_what_can_not_be_read_starts_stopped_and_a_person_frees_it(processes, robot, tmp_path, what):
     robot.calm()
     robot.outputs.clear()
-    blocker = tmp_path / 'file'
-    blocker.write_text('no folder')
-    process = start(processes, blocker / 'state', '-p', 'require_lease:=false')
-    wait_until(lambda: robot.outputs, 20, lambda: process.output())
-
-    def answered():
-        answer = robot.lease(1)
-        # 10600: the first attempt to write is not over yet.
-        return answer if answer.error_code != 10600 else None
-    answer = wait_until(answered, 20, 'an answer about the disk')
-    assert answer.error_code == 10603 and str(blocker) in answer.error_msg
+    robot.states.clear()
+    state = tmp_path / 'state'
+    if what == 'damaged':
+        state.mkdir()
+        culprit = state / 'stop.sqlite'
+        culprit.write_bytes(b'no database' * 500)
+    else:
+        culprit = state
+        culprit.write_text('no folder')
+    process = start(processes, state, '-p', 'require_lease:=false')
+    wait_until(lambda: robot.outputs and robot.states, 20, lambda: process.output())
+    assert robot.states[0].stop_latched, robot.states[0]
+    for part in ('look at the robot', str(culprit), 'harness reset'):
+        assert part in robot.states[0].message, robot.states[0].message
+    # The reset would be forgotten: it takes force, or a repair.
+    answer = stand_and_reset(robot)
+    assert answer.error_code == 10603 and str(culprit) in answer.error_msg
+    assert robot.state().stop_latched
+    if what == 'damaged':
+        culprit.unlink()
+        answer = stand_and_reset(robot)
+    else:
+        answer = stand_and_reset(robot, force=True)
+    assert answer.error_code == 0, answer.error_msg
+    if what == 'blocked':
+        refused = robot.lease(1)
+        assert refused.error_code == 10603 and str(culprit) in refused.error_msg
     robot.token = 1
     robot.velocity = robot.types['Twist']()
     robot.velocity.linear.x = FORWARD

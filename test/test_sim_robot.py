@@ -10,6 +10,7 @@ import time
 import uuid
 
 from conftest import action_client
+from conftest import answer_of
 from conftest import node_program
 from conftest import TOP
 from conftest import wait_until
@@ -109,7 +110,7 @@ class Client:
 
     def call(self, client, request):
         """Call a service and return its answer."""
-        return done(client.call_async(request), 10)
+        return answer_of(client, request)
 
     def ground_truth(self):
         """Return the ground truth."""

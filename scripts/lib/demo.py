@@ -135,8 +135,8 @@ class Graph:
         arguments = [
             f"state_directory:={folder / 'state'}",
             f"log_level:={options.log_level}",
-            # A node that dies is to be told, not hidden.
-            "respawn:=false",
+            # A node that dies during the task is to be told, not hidden; whoever stays may want to kill one.
+            f"respawn:={str(options.keep).lower()}",
         ]
         if options.world:
             arguments.append(f"world:={options.world}")
@@ -165,9 +165,19 @@ class Graph:
             name = died["name"]
             lines = [line for line in text.splitlines() if f"[{name}-" in line][-15:]
             raise DemoError(f"{name} has died (exit code {died['code']}). Its last lines:\n" + "\n".join(lines), NODE_DIED)
+        self.check_launch(text)
+
+    def check_launch(self, text):
+        """Raises when the launch itself has ended."""
         if self.popen.poll() is not None:
             lines = text.splitlines()[-15:]
             raise DemoError(f"the launch ended with status {self.popen.returncode}:\n" + "\n".join(lines), NODE_DIED)
+
+    def deaths(self):
+        """The nodes that have died so far, each with its exit code; raises when the launch has ended."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        self.check_launch(text)
+        return [(died["name"], died["code"]) for died in DIED.finditer(text)]
 
     def end(self):
         """Ends every node."""
@@ -259,6 +269,7 @@ def run(options):
             raise DemoError("the command line tool 'harness' is not installed: run scripts/setup")
         folder = Path(tempfile.mkdtemp(prefix="embodied_harness_demo_"))
         began = time.monotonic()
+        status = None
         graph = Graph(options, folder, environment)
         try:
             wait_until_ready(graph)
@@ -276,11 +287,20 @@ def run(options):
             return status
         finally:
             graph.end()
-            shutil.rmtree(folder / "state", ignore_errors=True)
+            leave(folder, status)
+
+
+def leave(folder, status):
+    """Takes away what the demo made; the log stays where it can tell why something went wrong."""
+    if status == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    shutil.rmtree(folder / "state", ignore_errors=True)
+    say(f"the log stays in {folder}")
 
 
 def keep(graph, domain, environment):
-    """Stays until Ctrl-C, or until a node dies."""
+    """Stays until Ctrl-C; a node that dies is started again."""
     say("it goes on running until Ctrl-C. In another terminal:")
     lines = [
         f"cd {shlex.quote(str(TOP))} && . .ros_env/env.sh",
@@ -290,10 +310,14 @@ def keep(graph, domain, environment):
     ]
     for line in lines:
         print(f"    {line}", flush=True)
+    told = 0
     try:
         while True:
             time.sleep(0.3)
-            graph.check()
+            deaths = graph.deaths()
+            for name, code in deaths[told:]:
+                say(f"{name} has died (exit code {code}) and is started again")
+            told = len(deaths)
     except KeyboardInterrupt:
         say("ending")
 

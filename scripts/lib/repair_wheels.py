@@ -6,6 +6,7 @@ second run changes nothing.
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,6 +16,12 @@ import numpy
 PREFIX = pathlib.Path(sys.prefix)
 LIB = PREFIX / 'lib'
 PYTHON_LIBRARY_SUFFIX = '__rosidl_generator_py.so'
+PARSER_CACHE = '''
+
+# Added by embodied_harness: each definition is parsed once.
+from embodied_harness_idl_cache import once  # noqa: E402
+parse_idl_string = once(parse_idl_string)
+'''
 
 
 def repair_cmake_paths():
@@ -70,9 +77,23 @@ def repair_rmw_library():
     return 1
 
 
+def speed_up_parser():
+    """Have each interface definition parsed once and not by each generator."""
+    packages = pathlib.Path(sysconfig.get_paths()['purelib'])
+    shutil.copyfile(
+        pathlib.Path(__file__).with_name('idl_cache.py'),
+        packages / 'embodied_harness_idl_cache.py')
+    parser = packages / 'rosidl_parser' / 'parser.py'
+    text = parser.read_text(encoding='utf-8')
+    if PARSER_CACHE in text:
+        return 0
+    parser.write_text(text + PARSER_CACHE, encoding='utf-8')
+    return 1
+
+
 def main():
-    print('repaired: {} CMake files, {} libraries, {} RMW name'.format(
-        repair_cmake_paths(), repair_needed_libraries(), repair_rmw_library()))
+    print('repaired: {} CMake files, {} libraries, {} RMW name, {} parser'.format(
+        repair_cmake_paths(), repair_needed_libraries(), repair_rmw_library(), speed_up_parser()))
 
 
 if __name__ == '__main__':

@@ -29,6 +29,9 @@ pub const CLOCK_TOLERANCE: f64 = 1.0;
 /// Key of the robot node's state that holds a gripper state's name.
 pub const STATE_GRIPPER: &str = "gripper";
 
+/// Key of the robot node's state: since when the gripper has been measured in that state \[ns of ROS time\].
+pub const STATE_GRIPPER_SINCE: &str = "gripper_since";
+
 /// Key of the robot node's state that holds the name of the arm's configuration.
 pub const STATE_ARM: &str = "arm";
 
@@ -236,6 +239,26 @@ fn measured_gripper(scene: &SceneSnapshot) -> Option<GripperState> {
     }
 }
 
+/// Why something may be what the gripper holds although no edge says so: the fingers hold something that the
+/// scene does not know, this is within reach, and nobody has seen it since they closed.
+fn may_be_held(scene: &SceneSnapshot, object: &str) -> Option<Belief> {
+    if held(scene).is_some() || measured_gripper(scene) != Some(GripperState::Holding) {
+        return None;
+    }
+    let (robot, thing) = (scene.get(ROBOT)?, scene.get(object)?);
+    let since = Stamp(robot.state.get(STATE_GRIPPER_SINCE)?.trim().parse().ok()?);
+    let at = robot.pose.position;
+    let gap = Footprint::new(&thing.pose, thing.size).distance(at.x, at.y);
+    // A distance that is no number is no reason to be sure.
+    let far = gap > NEAR_DISTANCE;
+    if thing.kind != Kind::Object || thing.last_seen > since || far {
+        return None;
+    }
+    Some(Belief::unknown(format!(
+        "the gripper holds something that the scene does not know, and {object} was not seen since: it may be it"
+    )))
+}
+
 fn contradiction(object: &str, state: GripperState) -> Belief {
     Belief::unknown(format!(
         "the scene says that the robot holds {object}, the gripper was measured as {}",
@@ -266,6 +289,9 @@ fn holding(scene: &SceneSnapshot, object: &str) -> Belief {
     }
     if scene.get(object).is_none() {
         return absent(object);
+    }
+    if let Some(doubt) = may_be_held(scene, object) {
+        return doubt;
     }
     Belief::new(
         Truth::False,
@@ -324,6 +350,9 @@ fn gripper(scene: &SceneSnapshot, wanted: GripperState) -> Belief {
 }
 
 fn on(scene: &SceneSnapshot, object: &str, support: &str) -> Belief {
+    if let Some(doubt) = may_be_held(scene, object) {
+        return doubt;
+    }
     if scene.has(object, RelationKind::On, support) {
         return Belief::new(Truth::True, format!("{object} is on {support}"));
     }
@@ -356,6 +385,11 @@ fn inside(scene: &SceneSnapshot, object: &str, container: &str) -> Belief {
     let Some(wanted) = scene.get(container) else {
         return absent(container);
     };
+    if wanted.kind != Kind::Room {
+        if let Some(doubt) = may_be_held(scene, object) {
+            return doubt;
+        }
+    }
     // Through supports; more than eight of them are a loop, not a stack.
     let mut frontier = vec![object];
     let mut seen: Vec<&str> = Vec::new();
@@ -608,6 +642,31 @@ mod tests {
             truth(&s, json!({"gripper": {"state": "empty"}})),
             Truth::Unknown
         );
+    }
+
+    #[test]
+    fn what_may_be_in_the_hand_is_neither_held_nor_surely_where_it_was() {
+        let mut s = scene();
+        let on = json!({"on": {"object": "cup", "support": "table"}});
+        let holding = json!({"holding": {"object": "cup"}});
+        // The cup was seen at 95 s.
+        let mut grip = |since: &str, state: &str, y: f64| {
+            let robot = s.objects.iter_mut().find(|o| o.r#ref == ROBOT).unwrap();
+            robot.pose = Pose::planar(2.0, y, 0.0);
+            robot.state.insert(STATE_GRIPPER.into(), state.into());
+            robot.state.insert(STATE_GRIPPER_SINCE.into(), since.into());
+            (truth(&s, on.clone()), truth(&s, holding.clone()))
+        };
+        let unknown = (Truth::Unknown, Truth::Unknown);
+        let sure = (Truth::True, Truth::False);
+        // 2.0 - 0.05 - 1.1 = 0.85 m from the cup.
+        assert_eq!(grip("96000000000", "holding", 1.1), unknown);
+        assert_eq!(grip("94000000000", "holding", 1.1), sure, "seen since");
+        assert_eq!(grip("96000000000", "holding", 0.9), sure, "out of reach");
+        assert_eq!(grip("96000000000", "closed", 1.1), sure);
+        assert_eq!(grip("soon", "holding", 1.1), sure, "nobody measured it");
+        s.relations.push(edge(ROBOT, RelationKind::Holds, "table"));
+        assert_eq!(truth(&s, on), Truth::True, "it is something else");
     }
 
     #[test]

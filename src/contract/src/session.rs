@@ -15,6 +15,8 @@ use crate::verdict::Outcome;
 pub enum EventKind {
     /// A task was taken.
     TaskReceived,
+    /// A task that an earlier process left was taken up.
+    TaskResumed,
     /// The planner made or changed its plan.
     Plan,
     /// The planner wants a skill.
@@ -51,6 +53,7 @@ impl EventKind {
     /// Every kind.
     pub const ALL: &'static [EventKind] = &[
         EventKind::TaskReceived,
+        EventKind::TaskResumed,
         EventKind::Plan,
         EventKind::Proposed,
         EventKind::Rejected,
@@ -72,6 +75,7 @@ impl EventKind {
     pub const fn name(self) -> &'static str {
         match self {
             EventKind::TaskReceived => "task_received",
+            EventKind::TaskResumed => "task_resumed",
             EventKind::Plan => "plan",
             EventKind::Proposed => "proposed",
             EventKind::Rejected => "rejected",
@@ -206,6 +210,9 @@ pub struct TaskRecord {
     pub elapsed: f64,
     /// The planner's program as it stood at the last turn; null before the first.
     pub program: Value,
+    /// What another process needs beside the program to go on with the task; its form belongs to the
+    /// harness. Null: nothing but what is above.
+    pub checkpoint: Value,
 }
 
 impl TaskRecord {

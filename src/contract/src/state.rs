@@ -106,6 +106,22 @@ wire_enum! {
     }
 }
 
+impl ExecutorState {
+    /// True while a command in this state keeps others from its resources: from ACCEPTED until it is settled.
+    pub const fn holds_resources(self) -> bool {
+        match self {
+            ExecutorState::Accepted
+            | ExecutorState::Started
+            | ExecutorState::Canceling
+            | ExecutorState::Ended => true,
+            ExecutorState::Unspecified
+            | ExecutorState::Received
+            | ExecutorState::Rejected
+            | ExecutorState::Settled => false,
+        }
+    }
+}
+
 wire_enum! {
     /// How control ended (SkillStatus `END_*`).
     ControlEnd {

@@ -32,26 +32,54 @@ pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
             let limit = limit.unwrap_or(scope.config.place_tolerance);
             let distance = at.distance_xy(target.pose.position);
             Finding::measured(
-                limit + scope.config.position_tolerance - distance,
+                limit - distance,
                 "m",
                 ids,
                 format!("stopped {distance:.2} m from {name}, the limit is {limit:.2} m"),
             )
         }
         Kind::Object | Kind::Person => {
-            // Where it is now, if it was seen; else where it was.
+            // Where it is now, if it was seen; where it was, if the camera does not look there.
             let origin = scope.origin(&target);
-            let seen = scope
-                .hits(&target, origin, scope.config.search_radius)
-                .last()
-                .copied();
+            let hits = scope.hits(&target, origin, scope.config.search_radius);
+            let looked = scope.looked_at(origin, &[name]);
             let mut pose = target.pose;
             pose.position = origin;
-            if let Some((frame, detection)) = seen {
+            if let Some((frame, detection)) = hits.last().copied() {
                 ids.push(scope.exhibit_detection(frame, detection));
-                pose.position = detection.pose.position;
+                // A single frame among several that looked and saw nothing is a misreading as likely as not.
+                if hits.len() >= 2 || looked <= 1 {
+                    pose.position = detection.pose.position;
+                    return gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
+                }
             }
-            gap(scope, name, &pose, &target, at.x, at.y, limit, ids)
+            if looked == 0 && hits.is_empty() {
+                let (missed, looks) = scope.missed_during_run(&target, origin, name);
+                if missed {
+                    return Finding::unknown(
+                        ids,
+                        format!("{name} was no longer seen where it was while the robot came near"),
+                    );
+                }
+                let mut finding = gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
+                finding.explanation += &format!(
+                    "; it is not in view, and is taken to be where it was ({looks} looks there on the way)"
+                );
+                return finding;
+            }
+            // Somebody may have moved it: being near its old place is then worth nothing.
+            ids.push(scope.exhibit_absence(&target.class_name, origin, looked));
+            if looked >= scope.config.absence_frames {
+                if let Some((frame, detection)) = scope.seen_elsewhere(&target, origin) {
+                    ids.push(scope.exhibit_detection(frame, detection));
+                    pose.position = detection.pose.position;
+                    return gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
+                }
+            }
+            Finding::unknown(
+                ids,
+                format!("{name} is not seen where it was, though {looked} frames looked there"),
+            )
         }
         Kind::Unspecified | Kind::Surface | Kind::Container | Kind::Robot | Kind::Door => {
             gap(scope, name, &target.pose, &target, at.x, at.y, limit, ids)
@@ -73,7 +101,7 @@ fn gap(
     let limit = limit.unwrap_or(scope.config.near_distance);
     let gap = Footprint::new(pose, target.size).distance(x, y);
     Finding::measured(
-        limit + scope.config.position_tolerance - gap,
+        limit - gap,
         "m",
         ids,
         format!("stopped {gap:.2} m from {name}, reach {limit:.2} m"),
@@ -102,6 +130,12 @@ pub fn gripper(scope: &mut Scope<'_>, wanted: GripperState) -> Finding {
         Ok(found) => found,
         Err(why) => return Finding::unknown(vec![], why),
     };
+    if fingers == Fingers::Moving {
+        return Finding::unknown(
+            vec![id],
+            format!("the fingers still move, at {:.3} m", sample.width),
+        );
+    }
     let body = scope.embodiment;
     let (holds, margin) = match wanted {
         GripperState::Open => (fingers == Fingers::Open, sample.width - body.open_width),
@@ -114,6 +148,7 @@ pub fn gripper(scope: &mut Scope<'_>, wanted: GripperState) -> Finding {
         Fingers::Closed => "closed with nothing between the fingers",
         Fingers::Gripping => "closed on something",
         Fingers::Loose => "half open without force",
+        Fingers::Moving => "on its way",
     };
     let mut finding = Finding::decided(
         holds,

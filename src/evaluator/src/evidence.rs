@@ -6,6 +6,7 @@ use std::time::Duration;
 use eh_contract::geometry::Pose;
 use eh_contract::perception::DetectionFrame;
 use eh_contract::Stamp;
+use serde::{Deserialize, Serialize};
 
 use crate::config::EvaluatorConfig;
 use crate::error::EvaluatorError;
@@ -38,7 +39,7 @@ stamped!(
 );
 
 /// The fingers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GripperSample {
     /// Time of the measurement.
     pub stamp: Stamp,
@@ -49,7 +50,7 @@ pub struct GripperSample {
 }
 
 /// A pose in the map: of the base or of the tool.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PoseSample {
     /// Time of the measurement.
     pub stamp: Stamp,
@@ -58,7 +59,7 @@ pub struct PoseSample {
 }
 
 /// The base's velocity by odometry.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TwistSample {
     /// Time of the measurement.
     pub stamp: Stamp,
@@ -69,7 +70,7 @@ pub struct TwistSample {
 }
 
 /// Joints of arm and head.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JointSample {
     /// Time of the measurement.
     pub stamp: Stamp,
@@ -80,12 +81,17 @@ pub struct JointSample {
 }
 
 /// The nearest obstacle by the laser.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClearanceSample {
     /// Time of the measurement.
     pub stamp: Stamp,
-    /// Distance from the base's centre \[m\]; infinity: nothing in range.
+    /// Distance from the base's centre \[m\]; infinity, null in JSON: nothing in range.
+    #[serde(deserialize_with = "number_or_infinity")]
     pub distance: f64,
+}
+
+fn number_or_infinity<'de, D: serde::Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(d)?.unwrap_or(f64::INFINITY))
 }
 
 /// What became of a sample.

@@ -14,6 +14,7 @@ use crate::body;
 use crate::config::{Embodiment, EvaluatorConfig};
 use crate::error::EvaluatorError;
 use crate::evidence::EvidenceBuffer;
+use crate::grip;
 use crate::run_book::RunRecord;
 use crate::scope::{Finding, Scope, Target};
 use crate::things;
@@ -301,18 +302,15 @@ fn find(predicate: &Predicate, scope: &mut Scope<'_>) -> Finding {
         Predicate::Near(p) if p.subject == ROBOT => body::near(scope, &p.target, p.max_distance),
         Predicate::Near(p) => things::near_each_other(scope, &p.subject, &p.target, p.max_distance),
         Predicate::Moved(p) => things::moved(scope, &p.object, p.min_distance),
-        Predicate::Holding(p) => things::holding(scope, &p.object),
-        Predicate::Lifted(p) => things::lifted(scope, &p.object, p.min_height),
+        Predicate::Holding(p) => grip::holding(scope, &p.object),
+        Predicate::Lifted(p) => grip::lifted(scope, &p.object, p.min_height),
         Predicate::On(p) => things::on(scope, &p.object, &p.support),
         Predicate::In(p) if p.object == ROBOT => body::near(scope, &p.container, None),
         Predicate::In(p) => things::inside(scope, &p.object, &p.container),
         Predicate::Gripper(p) => body::gripper(scope, p.state),
         Predicate::Visible(p) => things::visible(scope, &p.object, p.max_age),
         Predicate::Clearance(p) => body::clearance(scope, p),
-        Predicate::Door(p) => Finding::unknown(
-            vec![],
-            format!("nothing that is observed tells whether {} is open", p.door),
-        ),
+        Predicate::Door(p) => things::door(scope, &p.door, p.open),
         Predicate::Arm(p) => body::arm(scope, p),
         Predicate::Stationary(p) => body::stationary(scope, p),
     }

@@ -7,13 +7,16 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`evidence`] | bounded, stamped samples: gripper, poses, motion, joints, detections, clearance |
+//! | [`observation`] | where they come from: live topics, a recording, somebody outside |
 //! | [`baseline`] | how things were when a run started |
 //! | [`run_book`] | the runs that are known, from the executor's events |
 //! | [`plan`] | which evidence is still to come and how long to wait for it |
+//! | [`evaluation`] | one evaluation over time |
 //! | [`scope`] | everything that one judgement may look at |
 //! | [`body`] | predicates about the robot itself |
-//! | [`things`] | predicates about objects |
+//! | [`things`], [`grip`] | predicates about objects; those about what the gripper holds |
 //! | [`mod@judge`] | three-valued logic and the verdict |
+//! | [`judges`] | who judges: predicates, model, both, external |
 //! | [`config`] | every threshold with its default and where it comes from |
 //! | [`error`] | why something is refused |
 #![forbid(unsafe_code)]
@@ -23,16 +26,22 @@ pub mod baseline;
 pub mod body;
 pub mod config;
 pub mod error;
+pub mod evaluation;
 pub mod evidence;
+pub mod grip;
 pub mod judge;
+pub mod judges;
+pub mod observation;
 pub mod plan;
 pub mod run_book;
 pub mod scope;
+mod sights;
 pub mod things;
 
 pub use baseline::Baseline;
 pub use config::{Embodiment, EvaluatorConfig};
 pub use error::EvaluatorError;
+pub use evaluation::Evaluation;
 pub use evidence::EvidenceBuffer;
 pub use judge::{judge, Case};
 pub use plan::EvaluationPlan;

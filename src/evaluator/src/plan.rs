@@ -91,8 +91,8 @@ impl EvaluationPlan {
                     needed.push(Wanted::Standstill(duration));
                     (&[], &[Wanted::Joints])
                 }
-                // There is no source for doors.
-                Predicate::Door(_) => (&[], &[]),
+                // Where detections say nothing of doors they are not waited for long.
+                Predicate::Door(_) => (&[], &[Wanted::Frames]),
             };
             needed.extend_from_slice(must);
             extra.extend_from_slice(may);

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::perception::{Detection, DetectionFrame};
-use eh_contract::scene::{Kind, SceneObject, SceneSnapshot};
-use eh_contract::sight::{line_of_sight, Solid};
+use eh_contract::scene::{Kind, SceneSnapshot};
 use eh_contract::verdict::{Evidence, Truth};
 use eh_contract::Stamp;
 use serde_json::{json, Value};
@@ -21,14 +20,11 @@ use crate::run_book::RunRecord;
 /// Most pieces of evidence in one verdict.
 const MAX_EXHIBITS: usize = 64;
 
-/// Share of the field of view in which something is expected to be found.
-const VIEW_SHARE: f64 = 0.9;
-
-/// How much boxes of other objects are grown before they count as hiding something \[m\].
-const INFLATE: f64 = 0.02;
-
 /// Largest time between two samples that are taken as simultaneous.
 const SIMULTANEOUS: Duration = Duration::from_millis(500);
+
+/// Fingers whose gap did not change for this long have stopped: five samples at 25 Hz.
+const FINGER_REST: Duration = Duration::from_millis(200);
 
 /// Change of the fingers' gap between two samples that is motion and not noise \[m\].
 const FINGER_MOTION: f64 = 0.002;
@@ -116,6 +112,8 @@ pub enum Fingers {
     Gripping,
     /// In between and without force.
     Loose,
+    /// On their way: what they are about to do can't be told from where they are.
+    Moving,
 }
 
 /// Everything that one judgement may look at.
@@ -378,10 +376,13 @@ impl<'a> Scope<'a> {
 
     fn fingers(&self, sample: &GripperSample) -> Fingers {
         let body = self.embodiment;
+        if self.fingers_move(sample) {
+            return Fingers::Moving;
+        }
         if sample.width <= body.closed_width {
             return Fingers::Closed;
         }
-        if sample.width >= body.open_width {
+        if sample.width >= body.open_width && !self.wide_grip(sample) {
             return Fingers::Open;
         }
         match sample.effort {
@@ -390,6 +391,26 @@ impl<'a> Scope<'a> {
             }
             Some(_) | None => Fingers::Gripping,
         }
+    }
+
+    /// Fingers that are nearly open and press, but were further open before: something wide keeps them apart. At
+    /// their stop they may press as well, but then they have never been further apart.
+    fn wide_grip(&self, sample: &GripperSample) -> bool {
+        let body = self.embodiment;
+        let presses = sample
+            .effort
+            .is_some_and(|effort| body.effort_reported && effort.abs() >= body.contact_effort);
+        let widest = self.buffer.gripper().map(|s| s.width).fold(0.0, f64::max);
+        presses && widest > sample.width + FINGER_MOTION
+    }
+
+    /// Whether the fingers' gap changed just before this sample.
+    fn fingers_move(&self, newest: &GripperSample) -> bool {
+        self.buffer
+            .gripper()
+            .rev()
+            .take_while(|s| newest.stamp.since(s.stamp) <= FINGER_REST)
+            .any(|s| (s.width - newest.width).abs() > FINGER_MOTION)
     }
 
     /// Frames of detections that count, oldest first.
@@ -420,104 +441,6 @@ impl<'a> Scope<'a> {
             "frame of detections",
             self.buffer.frames().next_back().map(|f| f.stamp),
         )
-    }
-
-    /// Where an object was at the start: seen before it, else where the command says.
-    pub fn origin(&self, target: &Target) -> Vec3 {
-        let told = target.pose.position;
-        self.record
-            .baseline
-            .as_ref()
-            .ok()
-            .and_then(|b| b.nearest(&target.class_name, told, 1.5 * self.config.same_place))
-            .map_or(told, |s| s.detection.pose.position)
-    }
-
-    /// Other objects of the class that were seen before the start.
-    pub fn others(&self, target: &Target) -> Vec<Vec3> {
-        let own = self.origin(target);
-        let Ok(baseline) = self.record.baseline.as_ref() else {
-            return Vec::new();
-        };
-        let places = baseline
-            .sights
-            .iter()
-            .filter(|s| s.detection.class_name == target.class_name)
-            .map(|s| s.detection.pose.position);
-        // One sight is the object's own: the nearest, if it is there at all.
-        let mut others: Vec<Vec3> = places.collect();
-        if let Some((index, distance)) = others
-            .iter()
-            .map(|p| p.distance(own))
-            .enumerate()
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-        {
-            if distance <= self.config.same_place {
-                others.swap_remove(index);
-            }
-        }
-        others
-    }
-
-    /// For each frame that counts the detection of the target's class nearest to a place, within a radius
-    /// \[m\], unless it is one of the other objects of that class.
-    pub fn hits(
-        &self,
-        target: &Target,
-        place: Vec3,
-        radius: f64,
-    ) -> Vec<(&'a DetectionFrame, &'a Detection)> {
-        let others = self.others(target);
-        self.frames()
-            .into_iter()
-            .filter_map(|frame| {
-                frame
-                    .detections
-                    .iter()
-                    .filter(|d| d.class_name == target.class_name)
-                    .map(|d| (d.pose.position.distance(place), d))
-                    .filter(|(distance, d)| {
-                        *distance <= radius
-                            && !others.iter().any(|o| {
-                                let to_other = o.distance(d.pose.position);
-                                to_other < self.config.same_place && to_other < *distance
-                            })
-                    })
-                    .min_by(|a, b| a.0.total_cmp(&b.0))
-                    .map(|(_, d)| (frame, d))
-            })
-            .collect()
-    }
-
-    /// Frames that count in which an object at this place would have been found: in view, and hidden by
-    /// nothing that is known. `except` names what does not hide it.
-    pub fn looked_at(&self, place: Vec3, except: &[&str]) -> usize {
-        let nodes: &[SceneObject] = self.prior.map_or(&[], |p| p.objects.as_slice());
-        let bodies: Vec<Solid> = self
-            .record
-            .baseline
-            .as_ref()
-            .map(|b| {
-                b.sights
-                    .iter()
-                    .filter(|s| s.detection.pose.position.distance(place) > self.config.same_place)
-                    .map(|s| Solid {
-                        pose: s.detection.pose,
-                        size: s.detection.size,
-                    })
-                    .collect()
-            })
-            .unwrap_or_default();
-        self.frames()
-            .iter()
-            .filter_map(|f| f.view.as_ref())
-            .filter(|view| {
-                let eye = view.camera.position;
-                view.covers(place, VIEW_SHARE)
-                    && line_of_sight(eye, place, nodes.iter(), except)
-                    && !bodies.iter().any(|b| b.blocks(eye, place, -INFLATE))
-            })
-            .count()
     }
 
     /// Puts a detection into the verdict and returns its id.
@@ -562,7 +485,8 @@ impl<'a> Scope<'a> {
         )
     }
 
-    fn tool_at(&self, stamp: Stamp) -> Option<Vec3> {
+    /// Where the tool was at a time; `None`: no sample is near enough to it.
+    pub fn tool_at(&self, stamp: Stamp) -> Option<Vec3> {
         let apart = |s: &PoseSample| s.stamp.since(stamp).max(stamp.since(s.stamp));
         self.buffer
             .tool()

@@ -1,4 +1,5 @@
-//! Predicates about objects: holding, lifted, moved, on, in, near each other, visible.
+//! Predicates about objects: moved, on, in, near each other, visible, and doors. See [`crate::grip`] for holding and
+//! lifted.
 //!
 //! Which detection is the object that was meant: one of its class near where it is expected (where it was
 //! at the start, the tool, the point of release) that is not one of the others of that class that were
@@ -6,21 +7,25 @@
 
 use eh_contract::footprint::Footprint;
 use eh_contract::geometry::Vec3;
-use eh_contract::perception::Detection;
+use eh_contract::perception::{Detection, DetectionFrame};
 use eh_contract::scene::Kind;
 use eh_contract::sight::Solid;
 use eh_contract::verdict::Truth;
 
 use crate::body;
+use crate::grip::{holding, old_place, reach_of_hand};
 use crate::scope::{Finding, Fingers, Scope, Target};
 
 /// How far around its old place an object that is no longer there is looked for \[m\].
 const ELSEWHERE: f64 = 1.5;
 
-/// How far beyond an object's top and bottom a grasp at it may be \[m\]: errors of its pose.
-const GRASP_SLACK: f64 = 0.05;
+/// Class of detections that tell of doors.
+const DOOR: &str = "door";
 
-fn object(scope: &Scope<'_>, name: &str) -> Result<Target, Finding> {
+/// How far from the middle of its opening the leaf of a door is seen \[m\]: wide doors have 1.2 m.
+const DOOR_LEAF: f64 = 1.2;
+
+pub(crate) fn object(scope: &Scope<'_>, name: &str) -> Result<Target, Finding> {
     let target = scope
         .target(name)
         .cloned()
@@ -32,228 +37,6 @@ fn object(scope: &Scope<'_>, name: &str) -> Result<Target, Finding> {
         ));
     }
     Ok(target)
-}
-
-/// Whether it is seen where it was at the start.
-struct OldPlace {
-    truth: Truth,
-    ids: Vec<String>,
-    text: String,
-}
-
-fn old_place(scope: &mut Scope<'_>, name: &str, target: &Target) -> OldPlace {
-    let origin = scope.origin(target);
-    let near = scope.config.same_place;
-    let hand = scope.tool().map(|(s, _)| s.pose.position);
-    // What is in the hand is not at its old place, even if the hand is still above it.
-    let hits: Vec<_> = scope
-        .hits(target, origin, near)
-        .into_iter()
-        .filter(|(_, d)| {
-            let here = d.pose.position.distance(origin);
-            hand.is_none_or(|h| d.pose.position.distance(h) > here)
-        })
-        .collect();
-    let looked = scope.looked_at(origin, &[name]);
-    match hits.last() {
-        Some((frame, detection)) => {
-            let id = scope.exhibit_detection(frame, detection);
-            // A single frame among several that looked and saw nothing is a misreading as likely as not.
-            let truth = if hits.len() >= 2 || looked <= 1 {
-                Truth::True
-            } else {
-                Truth::Unknown
-            };
-            OldPlace {
-                truth,
-                ids: vec![id],
-                text: format!(
-                    "{name} is seen at its old place in {} of {} frames",
-                    hits.len(),
-                    looked.max(hits.len())
-                ),
-            }
-        }
-        None if looked >= scope.config.absence_frames => {
-            let id = scope.exhibit_absence(&target.class_name, origin, looked);
-            OldPlace {
-                truth: Truth::False,
-                ids: vec![id],
-                text: format!("{name} is no longer at its old place"),
-            }
-        }
-        None => OldPlace {
-            truth: Truth::Unknown,
-            ids: vec![],
-            text: format!("the old place of {name} is not in view"),
-        },
-    }
-}
-
-/// The gripper holds the object.
-pub fn holding(scope: &mut Scope<'_>, name: &str) -> Finding {
-    let gripper = scope.gripper();
-    // The fingers alone decide that nothing is held, whatever the object is.
-    if let Ok((sample, fingers, id)) = &gripper {
-        let body = scope.embodiment;
-        let why = match fingers {
-            Fingers::Closed => Some((
-                sample.width - body.closed_width,
-                "nothing between the fingers".to_string(),
-            )),
-            Fingers::Open => Some((
-                body.open_width - sample.width,
-                "the fingers are open".to_string(),
-            )),
-            Fingers::Loose => Some((
-                sample.effort.unwrap_or(0.0).abs() - body.contact_effort,
-                format!(
-                    "the fingers press with {:.1} N only, a grip needs {:.1} N",
-                    sample.effort.unwrap_or(0.0).abs(),
-                    body.contact_effort
-                ),
-            )),
-            Fingers::Gripping => None,
-        };
-        if let Some((margin, why)) = why {
-            let verb = if *fingers == Fingers::Closed {
-                "closed to"
-            } else {
-                "at"
-            };
-            return Finding {
-                truth: Truth::False,
-                margin: margin.min(-1e-6),
-                unit: if *fingers == Fingers::Loose { "N" } else { "m" },
-                evidence: vec![id.clone()],
-                explanation: format!(
-                    "{name} is not held: gripper {verb} {:.3} m, {why}",
-                    sample.width
-                ),
-            };
-        }
-    }
-    let target = match object(scope, name) {
-        Ok(target) => target,
-        Err(finding) => return finding,
-    };
-    let place = old_place(scope, name, &target);
-    match gripper {
-        Ok((sample, _, id)) => {
-            let mut ids = vec![id];
-            ids.extend(place.ids);
-            match place.truth {
-                Truth::True => Finding::decided(
-                    false,
-                    ids,
-                    format!(
-                        "{}, whatever the fingers hold at {:.3} m",
-                        place.text, sample.width
-                    ),
-                ),
-                Truth::Unknown if ids.len() > 1 => Finding::unknown(
-                    ids,
-                    format!(
-                        "contradicting: the fingers hold something at {:.3} m, but {}",
-                        sample.width, place.text
-                    ),
-                ),
-                Truth::False | Truth::Unknown => Finding::measured(
-                    sample.width - scope.embodiment.closed_width,
-                    "m",
-                    ids,
-                    format!(
-                        "the fingers hold something at {:.3} m and {}",
-                        sample.width, place.text
-                    ),
-                ),
-            }
-        }
-        Err(why) => match place.truth {
-            Truth::True => Finding::decided(false, place.ids, place.text),
-            Truth::False | Truth::Unknown => {
-                Finding::unknown(place.ids, format!("{why}; {}", place.text))
-            }
-        },
-    }
-}
-
-/// The object is higher than at the start.
-pub fn lifted(scope: &mut Scope<'_>, name: &str, least: Option<f64>) -> Finding {
-    let least = least.unwrap_or(scope.config.lifted_height);
-    let target = match object(scope, name) {
-        Ok(target) => target,
-        Err(finding) => return finding,
-    };
-    if let Err(why) = scope.baseline() {
-        return Finding::unknown(vec![], why);
-    }
-    let origin = scope.origin(&target);
-    let place = old_place(scope, name, &target);
-    if place.truth == Truth::True {
-        return Finding::decided(false, place.ids, place.text);
-    }
-    // Seen in or near the hand: its own height counts.
-    let tool = scope.tool();
-    let around = tool.as_ref().map_or(origin, |(s, _)| s.pose.position);
-    let seen = scope
-        .hits(&target, around, scope.config.in_hand)
-        .last()
-        .copied();
-    if let Some((frame, detection)) = seen {
-        let gain = detection.pose.position.z - origin.z;
-        let id = scope.exhibit_detection(frame, detection);
-        return Finding::measured(
-            gain - least,
-            "m",
-            vec![id],
-            format!("{name} is {gain:.2} m higher than at the start, wanted {least:.2} m"),
-        );
-    }
-    // Not seen: what is held rises with the tool.
-    let held = holding(scope, name);
-    let mut ids = held.evidence.clone();
-    match (held.truth, tool) {
-        (Truth::True, Some((sample, id))) => {
-            ids.push(id);
-            let height = sample.pose.position.z;
-            let half = target.size.z / 2.0;
-            // Where the fingers closed, if that was at the object; else the object may have been gripped
-            // anywhere up to its top, and what is not certain is not claimed.
-            let grasp = scope
-                .grasp_point()
-                .map(|p| p.z)
-                .filter(|z| (z - origin.z).abs() <= half + GRASP_SLACK);
-            let (low, high) = match grasp {
-                Some(z) => (height - z, height - z),
-                None => (height - origin.z - half, height - origin.z + half),
-            };
-            if low < least && high >= least {
-                return Finding::unknown(
-                    ids,
-                    format!(
-                        "{name} is held, but where it was gripped is not known: it rose by {low:.2} to {high:.2} m, wanted {least:.2} m"
-                    ),
-                );
-            }
-            let gain = if low >= least { low } else { high };
-            Finding::measured(
-                gain - least,
-                "m",
-                ids,
-                format!("{name} is held and the tool rose by {gain:.2} m, wanted {least:.2} m"),
-            )
-        }
-        (Truth::True, None) => Finding::unknown(
-            ids,
-            format!("{name} is not seen and the height of the tool is not known"),
-        ),
-        (Truth::False, _) => Finding::unknown(
-            ids,
-            format!("{name} is neither seen nor held: {}", held.explanation),
-        ),
-        (Truth::Unknown, _) => Finding::unknown(ids, held.explanation),
-    }
 }
 
 /// The object is not where it was.
@@ -309,6 +92,36 @@ fn bottom_of(detection: &Detection, target: &Target) -> f64 {
     detection.pose.position.z - height / 2.0
 }
 
+/// What is between the fingers and just above a support: whether the support carries it can't be seen.
+fn in_the_fingers(
+    scope: &mut Scope<'_>,
+    name: &str,
+    support_name: &str,
+    target: &Target,
+    frame: &DetectionFrame,
+    detection: &Detection,
+    height: f64,
+) -> Option<Finding> {
+    let (_, fingers, id) = scope.gripper().ok()?;
+    let grips = match fingers {
+        Fingers::Gripping | Fingers::Moving => true,
+        Fingers::Open | Fingers::Closed | Fingers::Loose => false,
+    };
+    // Where the hand is is not known: it may be there.
+    let hand = scope.tool_at(frame.stamp);
+    let near =
+        hand.is_none_or(|h| h.distance(detection.pose.position) <= reach_of_hand(scope, target));
+    (grips && near).then(|| {
+        let seen = scope.exhibit_detection(frame, detection);
+        Finding::unknown(
+            vec![seen, id],
+            format!(
+                "{name} is seen {height:.2} m above the top of {support_name}, but the fingers grip there: what carries it can't be told"
+            ),
+        )
+    })
+}
+
 /// The object stands on the support.
 pub fn on(scope: &mut Scope<'_>, name: &str, support_name: &str) -> Finding {
     let target = match object(scope, name) {
@@ -347,7 +160,18 @@ pub fn on(scope: &mut Scope<'_>, name: &str, support_name: &str) -> Finding {
         }
     }
     let (yes, no) = (stands.len(), elsewhere.len());
-    if let (Some((frame, detection, height)), true) = (stands.last(), yes > no) {
+    if yes >= no {
+        if let Some((frame, detection, height)) = stands.last().copied() {
+            if let Some(finding) =
+                in_the_fingers(scope, name, support_name, &target, frame, detection, height)
+            {
+                return finding;
+            }
+        }
+    }
+    // A single frame among several that looked is a misreading as likely as not, whatever it shows.
+    let enough = yes + no >= 2 || frames.len() <= 1;
+    if let (Some((frame, detection, height)), true) = (stands.last(), yes > no && enough) {
         let id = scope.exhibit_detection(frame, detection);
         return Finding::measured(
             scope.config.support_height - height.abs(),
@@ -359,7 +183,7 @@ pub fn on(scope: &mut Scope<'_>, name: &str, support_name: &str) -> Finding {
             ),
         );
     }
-    if let (Some((frame, detection, height)), true) = (elsewhere.last(), no > yes) {
+    if let (Some((frame, detection, height)), true) = (elsewhere.last(), no > yes && enough) {
         let id = scope.exhibit_detection(frame, detection);
         let p = detection.pose.position;
         let side = footprint.distance(p.x, p.y);
@@ -386,7 +210,10 @@ pub fn on(scope: &mut Scope<'_>, name: &str, support_name: &str) -> Finding {
     if yes > 0 {
         return Finding::unknown(
             vec![],
-            format!("contradicting: {name} is seen on {support_name} in {yes} frames and elsewhere in {no}"),
+            format!(
+                "contradicting: {name} is seen on {support_name} in {yes} of {} frames and elsewhere in {no}",
+                frames.len()
+            ),
         );
     }
     // Not seen at all: was it looked for?
@@ -484,10 +311,65 @@ pub fn near_each_other(
     let gap = Footprint::new(&detection.pose, detection.size)
         .gap(&Footprint::new(&target.pose, target.size));
     Finding::measured(
-        limit + scope.config.position_tolerance - gap,
+        limit - gap,
         "m",
         vec![id],
         format!("{subject} is {gap:.2} m from {name}, the limit is {limit:.2} m"),
+    )
+}
+
+/// A door is open, or closed: what detections of it say in their attribute `state`.
+pub fn door(scope: &mut Scope<'_>, name: &str, open: bool) -> Finding {
+    let target = match scope.target(name) {
+        Ok(target) => target.clone(),
+        Err(why) => return Finding::unknown(vec![], why),
+    };
+    let place = target.pose.position;
+    let (mut yes, mut no) = (Vec::new(), Vec::new());
+    for frame in scope.frames() {
+        let nearest = frame
+            .detections
+            .iter()
+            .filter(|d| d.class_name == DOOR)
+            // The leaf of an open door is beside its opening; heights of boxes differ.
+            .map(|d| (d.pose.position.distance_xy(place), d))
+            .filter(|(distance, _)| *distance <= DOOR_LEAF)
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        let Some((_, detection)) = nearest else {
+            continue;
+        };
+        match detection.attributes.get("state").map(String::as_str) {
+            Some("open") => yes.push((frame, detection)),
+            Some("closed") => no.push((frame, detection)),
+            Some(_) | None => {}
+        }
+    }
+    let (state, (seen, other)) = if yes.len() >= no.len() {
+        ("open", (yes, no.len()))
+    } else {
+        ("closed", (no, yes.len()))
+    };
+    let Some((frame, detection)) = seen.last().copied() else {
+        return Finding::unknown(
+            vec![],
+            format!("no detection of {name} (class door) says in its attribute state whether it is open"),
+        );
+    };
+    let id = scope.exhibit_detection(frame, detection);
+    if other > 0 || (seen.len() < 2 && scope.frames().len() > 1) {
+        return Finding::unknown(
+            vec![id],
+            format!(
+                "contradicting: {name} is seen {state} in {} frames of {}, and otherwise in {other}",
+                seen.len(),
+                scope.frames().len()
+            ),
+        );
+    }
+    Finding::decided(
+        (state == "open") == open,
+        vec![id],
+        format!("{name} is seen {state} in {} frames", seen.len()),
     )
 }
 

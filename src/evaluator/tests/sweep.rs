@@ -418,8 +418,15 @@ fn stops_are_measured() {
             Outcome::Success,
             "0.55 m from table_1, reach 0.90 m",
         ),
-        // 1.5 - 0.4 = 1.1 m > 0.9 + 0.05.
+        // 1.5 - 0.4 = 1.1 m > 0.9; and nothing is allowed beyond the limit.
         ("table_1", 0.4, 2.0, Outcome::Failure, "1.10 m from table_1"),
+        (
+            "table_1",
+            0.57,
+            2.0,
+            Outcome::Failure,
+            "0.93 m from table_1",
+        ),
         (
             "kitchen",
             3.5,
@@ -435,13 +442,13 @@ fn stops_are_measured() {
             "0.50 m outside the outline of hall",
         ),
         ("start", 1.2, 1.0, Outcome::Success, "0.20 m from start"),
-        // 0.42 m > 0.35 + 0.05.
+        // 0.38 m > 0.35.
         (
             "start",
-            1.42,
+            1.38,
             1.0,
             Outcome::Failure,
-            "0.42 m from start, the limit is 0.35 m",
+            "0.38 m from start, the limit is 0.35 m",
         ),
         ("nowhere", 1.0, 1.0, Outcome::Unknown, "neither told"),
     ];
@@ -602,7 +609,7 @@ fn the_body_is_judged() {
     check(
         &f.judge(&d).unwrap(),
         Outcome::Unknown,
-        &["nothing that is observed"],
+        &["no detection of door_1"],
     );
 }
 

@@ -3,34 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use eh_contract::verdict::Outcome;
-use eh_contract::{ErrorCode, Stamp};
-use eh_evaluator::{judge, Case, EvaluationPlan, EvaluatorError};
+use eh_contract::verdict::Verdict;
+use eh_contract::ErrorCode;
+use eh_evaluator::evaluation::{Bench, Evaluation, Look, EVENT_DELAY};
+use eh_evaluator::judges::{self, Answer, Asked, Begin, JudgeKind, Question};
+use eh_evaluator::Case;
 use eh_ros_edge::convert::command::budget;
-use eh_ros_edge::convert::verdict::verdict_msg;
+use eh_ros_edge::convert::verdict::{verdict, verdict_msg};
 use eh_ros_edge::{deadline, GoalEnd, RunningGoal};
 use rclrs::log_info;
-use ros_env::embodied_harness::action::{EvaluateRun, EvaluateRun_Feedback, EvaluateRun_Result};
+use ros_env::embodied_harness::action::{
+    EvaluateRun, EvaluateRun_Feedback, EvaluateRun_Goal, EvaluateRun_Result,
+};
+use uuid::Uuid;
 
 use crate::node::Shared;
 
 /// Time between two looks at the evidence.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long events of the run may still be on their way when the evaluation is asked for.
-const EVENT_DELAY: Duration = Duration::from_secs(2);
-
 /// How much longer than its budget an evaluation may take on the steady clock, should ROS time stand
 /// still.
 const STEADY_SLACK: Duration = Duration::from_secs(30);
-
-/// What one look at the evidence gave.
-enum Look {
-    /// Wait on, for this.
-    Wait(String),
-    /// The answer.
-    Done(Result<eh_contract::verdict::Verdict, EvaluatorError>),
-}
 
 /// One evaluation from its request to its result.
 pub(crate) async fn evaluate(
@@ -39,7 +33,13 @@ pub(crate) async fn evaluate(
 ) -> GoalEnd<EvaluateRun_Result> {
     let goal = running.goal.clone();
     let timeout = budget(&goal.evidence_timeout);
-    let asked = shared.now();
+    let evaluation = Evaluation {
+        run_id: goal.run_id.clone(),
+        segment: goal.segment,
+        asked: shared.now(),
+        timeout,
+        max_age: budget(&goal.max_evidence_age),
+    };
     let steady = shared.clock.steady_ns();
     let longest = if timeout.is_zero() {
         shared.parameters.config.evidence_timeout
@@ -58,8 +58,8 @@ pub(crate) async fn evaluate(
             ));
         }
         let elapsed = u64::try_from(shared.clock.steady_ns().saturating_sub(steady)).unwrap_or(0);
-        let last = Duration::from_nanos(elapsed) >= give_up;
-        match look(&shared, &goal, asked, timeout, last) {
+        let waited = Duration::from_nanos(elapsed);
+        match look(&shared, &evaluation, waited, waited >= give_up) {
             Look::Wait(text) => {
                 if text != told {
                     running.publish_feedback(EvaluateRun_Feedback { text: text.clone() });
@@ -67,11 +67,13 @@ pub(crate) async fn evaluate(
                 }
             }
             Look::Done(Ok(verdict)) => {
+                let verdict = consult(&shared, &evaluation, verdict, &running).await;
                 log_info!(
                     shared.node.logger(),
-                    "run {}: {:?}: {}",
+                    "run {}: {:?} by {}: {}",
                     verdict.run_id,
                     verdict.outcome,
+                    verdict.judge,
                     verdict.reason
                 );
                 return GoalEnd::Succeeded(EvaluateRun_Result {
@@ -89,6 +91,93 @@ pub(crate) async fn evaluate(
     }
 }
 
+/// Asks whoever judges beside the predicates.
+async fn consult(
+    shared: &Shared,
+    evaluation: &Evaluation,
+    ours: Verdict,
+    running: &RunningGoal<EvaluateRun>,
+) -> Verdict {
+    if shared.parameters.judge == JudgeKind::Predicates {
+        return ours;
+    }
+    let begun = {
+        let core = shared.core.lock();
+        let (Ok(record), parameters) = (
+            core.book.get(&evaluation.run_id, &shared.parameters.config),
+            &shared.parameters,
+        ) else {
+            return ours;
+        };
+        let event = &record.event;
+        let Some(descriptor) = core.catalog.get(&event.executor, &event.skill) else {
+            return ours;
+        };
+        let case = Case {
+            record,
+            segment: evaluation.segment,
+            descriptor,
+            prior: parameters.prior.as_ref(),
+            map_frame: &parameters.map_frame,
+            embodiment: &parameters.embodiment,
+            config: &parameters.config,
+        };
+        shared.judge.lock().begin(&judges::Look {
+            case: &case,
+            buffer: &core.buffer,
+            now: shared.now(),
+            max_age: evaluation.max_age,
+        })
+    };
+    match begun {
+        // It was judged a moment ago, so it can be.
+        Err(_) => ours,
+        Ok(Begin::Verdict(verdict)) => *verdict,
+        Ok(Begin::Ask(question)) => {
+            running.publish_feedback(EvaluateRun_Feedback {
+                text: "waiting for another judge".into(),
+            });
+            let answer = match question.asked {
+                Asked::External => ask_external(shared, &question).await,
+                Asked::Model => Answer::None("this node speaks to no model".into()),
+            };
+            let now = shared.now();
+            shared.judge.lock().finish(*question, answer, now)
+        }
+    }
+}
+
+/// Asks the external judge, which serves the same action as this node.
+async fn ask_external(shared: &Shared, question: &Question) -> Answer {
+    let Some(client) = &shared.external else {
+        return Answer::None("there is no client of an external judge".into());
+    };
+    let limit = shared.parameters.external_judge_timeout;
+    let id = Uuid::new_v4();
+    let goal = EvaluateRun_Goal {
+        run_id: question.run_id.clone(),
+        segment: question.segment,
+        ..Default::default()
+    };
+    let asked = async {
+        client.send_goal(id, goal, limit).await?;
+        client.result(id, limit).await
+    };
+    let message = match deadline::within(limit, asked).await {
+        Ok(Ok(end)) => end.result,
+        Ok(Err(error)) => return Answer::None(error.to_string()),
+        Err(missed) => return Answer::None(missed.to_string()),
+    };
+    if message.error_code != ErrorCode::None.code() {
+        let text: String = message.error_msg.chars().take(200).collect();
+        return Answer::None(format!("it answers {}: {text}", message.error_code));
+    }
+    match verdict(&message.verdict) {
+        Ok(verdict) => Answer::Verdict(Box::new(verdict)),
+        Err(error) => Answer::None(format!("its verdict can't be read: {error}")),
+    }
+}
+
 fn failed(code: ErrorCode, error_msg: String) -> EvaluateRun_Result {
     EvaluateRun_Result {
         error_code: code.code(),
@@ -97,65 +186,26 @@ fn failed(code: ErrorCode, error_msg: String) -> EvaluateRun_Result {
     }
 }
 
-fn look(
-    shared: &Shared,
-    goal: &ros_env::embodied_harness::action::EvaluateRun_Goal,
-    asked: Stamp,
-    timeout: Duration,
-    last: bool,
-) -> Look {
+fn look(shared: &Shared, evaluation: &Evaluation, waited: Duration, last: bool) -> Look {
     let now = shared.now();
-    let core = shared.core.lock();
-    let config = &shared.parameters.config;
-    let more_events = !last && now.since(asked) < EVENT_DELAY;
-    let wait_for_events = |error: EvaluatorError| {
-        if more_events {
-            Look::Wait(format!("waiting for the executor's events: {error}"))
-        } else {
-            Look::Done(Err(error))
-        }
+    let mut core = shared.core.lock();
+    // What has come since the last look counts.
+    shared.look(&mut core, now);
+    let parameters = &shared.parameters;
+    let bench = Bench {
+        book: &core.book,
+        buffer: &core.buffer,
+        prior: parameters.prior.as_ref(),
+        map_frame: &parameters.map_frame,
+        embodiment: &parameters.embodiment,
+        config: &parameters.config,
     };
-    let record = match core.book.get(&goal.run_id, config) {
-        Ok(record) => record,
-        Err(error) => return wait_for_events(error),
-    };
-    let event = &record.event;
-    let Some(descriptor) = core.catalog.get(&event.executor, &event.skill) else {
-        return wait_for_events(EvaluatorError::UnknownSkill {
-            skill: event.skill.clone(),
-            version: event.skill_version.clone(),
-        });
-    };
-    let case = Case {
-        record,
-        segment: goal.segment,
-        descriptor,
-        prior: shared.parameters.prior.as_ref(),
-        map_frame: &shared.parameters.map_frame,
-        embodiment: &shared.parameters.embodiment,
-        config,
-    };
-    let condition = match case.condition() {
-        Ok(condition) => condition,
-        Err(error) => return Look::Done(Err(error)),
-    };
-    let ended = match case.ended() {
-        Ok(ended) => ended,
-        Err(error) => return wait_for_events(error),
-    };
-    let plan = EvaluationPlan::new(&condition, ended, asked, timeout, config);
-    if !last {
-        let missing = plan.missing(&core.buffer, now, config);
-        if !missing.is_empty() {
-            return Look::Wait(EvaluationPlan::text(&missing));
-        }
-    }
-    let verdict = judge(&case, &core.buffer, now, budget(&goal.max_evidence_age));
-    match verdict {
-        // More evidence may still decide it.
-        Ok(verdict) if verdict.outcome == Outcome::Unknown && !last && now < plan.deadline => {
-            Look::Wait(format!("not decided yet: {}", verdict.reason))
-        }
-        other => Look::Done(other),
-    }
+    let catalog = &core.catalog;
+    evaluation.look(
+        &bench,
+        |executor, skill| catalog.get(executor, skill),
+        now,
+        waited,
+        last,
+    )
 }

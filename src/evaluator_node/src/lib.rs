@@ -16,7 +16,7 @@ use eh_contract::semantic_map::SemanticMapError;
 use eh_evaluator::EvaluatorError;
 use eh_ros_edge::context::ContextError;
 use eh_ros_edge::params::ParameterError;
-use eh_ros_edge::{spin_until, Shutdown, SpinError};
+use eh_ros_edge::{spin_until, GoalClientError, Shutdown, SpinError};
 use rclrs::{Context, CreateBasicExecutor, RclrsError};
 use thiserror::Error;
 
@@ -75,6 +75,9 @@ pub enum Error {
     /// Parameters that the evaluator refuses.
     #[error(transparent)]
     Evaluator(#[from] EvaluatorError),
+    /// The client of an external judge.
+    #[error(transparent)]
+    Client(#[from] GoalClientError),
     /// ROS refuses.
     #[error("ROS refuses: {0}")]
     Ros(#[from] RclrsError),

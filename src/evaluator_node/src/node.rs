@@ -8,11 +8,14 @@ use std::time::Duration;
 use eh_contract::geometry::Pose;
 use eh_contract::Stamp;
 use eh_evaluator::evidence::{PoseSample, Taken};
+use eh_evaluator::judges::{Judge, JudgeKind, JudgesConfig};
 use eh_evaluator::run_book::Noted;
 use eh_evaluator::{EvaluatorError, EvidenceBuffer, RunBook};
 use eh_ros_edge::convert::scene::detection_frame;
 use eh_ros_edge::convert::skill::run_event;
-use eh_ros_edge::{qos, serve_action, streams, GoalDecision, NodeClock, Streams, TfListener};
+use eh_ros_edge::{
+    qos, serve_action, streams, GoalClient, GoalDecision, NodeClock, Streams, TfListener,
+};
 use parking_lot::Mutex;
 use rclrs::{log_info, log_warn, IntoPrimitiveOptions, Node, RclrsError, ToLogParams};
 use ros_env::embodied_harness::action::EvaluateRun;
@@ -25,8 +28,12 @@ use crate::evaluation::evaluate;
 use crate::samples;
 use crate::{Error, Parameters};
 
-/// How often transforms are looked up and waiting frames tried.
-const CYCLE: Duration = Duration::from_millis(40);
+/// How often transforms are looked up and waiting frames tried. An event of a run and an evaluation look by
+/// themselves.
+const CYCLE: Duration = Duration::from_millis(200);
+
+/// Time between two poses that are kept; those between two looks come from the history of transforms.
+const SAMPLE: Duration = Duration::from_millis(40);
 
 /// Oldest transform that is sampled; its stamp is what counts as evidence.
 const TRANSFORM_AGE: Duration = Duration::from_secs(1);
@@ -54,12 +61,16 @@ pub(crate) struct EvaluatorNode {
     _handles: Vec<Box<dyn Any>>,
 }
 
-/// What every callback shares. All of them run on the spin thread, so the lock is never waited for.
+/// What every callback shares. Streams and the timer have a thread, evaluations another; the lock is held for
+/// one of their steps.
 pub(crate) struct Shared {
     pub(crate) node: Node,
     pub(crate) clock: NodeClock,
     pub(crate) parameters: Parameters,
     pub(crate) core: Mutex<Core>,
+    pub(crate) judge: Mutex<Box<dyn Judge>>,
+    /// Who is asked when the judge is external.
+    pub(crate) external: Option<GoalClient<EvaluateRun>>,
     tf: TfListener,
 }
 
@@ -81,7 +92,13 @@ impl EvaluatorNode {
             );
         }
         let streams = streams(node)?;
+        let external = match parameters.judge {
+            JudgeKind::External => Some(GoalClient::new(node, &parameters.external_judge_action)?),
+            JudgeKind::Predicates | JudgeKind::Model | JudgeKind::Both => None,
+        };
         let shared = Arc::new(Shared {
+            judge: Mutex::new(parameters.judge.judge(JudgesConfig::default())),
+            external,
             clock: NodeClock::of(node),
             tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {
@@ -95,13 +112,13 @@ impl EvaluatorNode {
             parameters,
         });
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
-        handles.extend(subscribe_runs(&shared)?);
+        handles.extend(subscribe_runs(&shared, &streams)?);
         handles.extend(subscribe_sensors(&shared, &streams)?);
-        handles.push(Box::new(streams));
         let every = shared.clone();
         handles.push(Box::new(
-            node.create_timer_repeating(CYCLE, move || every.cycle())?,
+            streams.create_timer_repeating(CYCLE, move || every.cycle())?,
         ));
+        handles.push(Box::new(streams));
         let (decide, perform) = (shared.clone(), shared.clone());
         let action = shared.parameters.action.clone();
         handles.push(Box::new(serve_action::<EvaluateRun, _, _, _>(
@@ -139,15 +156,17 @@ impl Shared {
         GoalDecision::Accept
     }
 
-    /// Samples transforms and works off waiting frames.
     fn cycle(&self) {
-        let now = self.now();
+        self.look(&mut self.core.lock(), self.now());
+    }
+
+    /// Samples transforms and works off waiting frames.
+    pub(crate) fn look(&self, core: &mut Core, now: Stamp) {
         if now.is_never() {
             return; // simulated time has not begun
         }
-        let mut core = self.core.lock();
-        self.sample_transforms(&mut core, now);
-        self.work_off_frames(&mut core, now);
+        self.sample_transforms(core, now);
+        self.work_off_frames(core, now);
     }
 
     fn sample_transforms(&self, core: &mut Core, now: Stamp) {
@@ -177,7 +196,7 @@ impl Shared {
         let until = newest.stamp_ns.map_or(now, Stamp);
         let mut out = Vec::new();
         if let Some(last) = last {
-            let mut at = last.plus(CYCLE);
+            let mut at = last.plus(SAMPLE);
             for _ in 0..MAX_BACKFILL {
                 if at >= until || until.since(last) > BACKFILL {
                     break;
@@ -188,7 +207,7 @@ impl Shared {
                         pose: Pose::from(found.transform),
                     });
                 }
-                at = at.plus(CYCLE);
+                at = at.plus(SAMPLE);
             }
         }
         out.push(PoseSample {
@@ -263,8 +282,7 @@ impl Shared {
         };
         let mut guard = self.core.lock();
         // What was seen before the event belongs into the baseline.
-        self.sample_transforms(&mut guard, now);
-        self.work_off_frames(&mut guard, now);
+        self.look(&mut guard, now);
         let core = &mut *guard;
         let name = format!(
             "{:?} of run {} ({})",
@@ -281,15 +299,17 @@ impl Shared {
     }
 }
 
-fn subscribe_runs(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
-    let node = &shared.node;
+fn subscribe_runs(
+    shared: &Arc<Shared>,
+    streams: &Streams,
+) -> Result<Vec<Box<dyn Any>>, RclrsError> {
     let take = shared.clone();
-    let events = node.create_subscription::<RunEvent, _>(
+    let events = streams.create_subscription::<RunEvent, _>(
         "run_events".qos(qos::state_latched(EVENTS_DEPTH)),
         move |message: RunEvent| take.note(&message),
     )?;
     let take = shared.clone();
-    let catalogs = node.create_subscription::<SkillCatalog, _>(
+    let catalogs = streams.create_subscription::<SkillCatalog, _>(
         "skill_catalog".qos(qos::state_latched(EVENTS_DEPTH)),
         move |message: SkillCatalog| {
             for reason in take.core.lock().catalog.take(&message) {

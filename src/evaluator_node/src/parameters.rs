@@ -6,7 +6,8 @@ use std::time::Duration;
 use eh_contract::prior::scene_of_map;
 use eh_contract::scene::SceneSnapshot;
 use eh_contract::semantic_map::SemanticMap;
-use eh_evaluator::{Embodiment, EvaluatorConfig};
+use eh_evaluator::judges::JudgeKind;
+use eh_evaluator::{Embodiment, EvaluatorConfig, EvaluatorError};
 use eh_ros_edge::params::{flag, integer, number, numbers, text, texts};
 use rclrs::Node;
 
@@ -31,6 +32,12 @@ pub struct Parameters {
     pub gripper_joint: String,
     /// Name of the action.
     pub action: String,
+    /// Who judges.
+    pub judge: JudgeKind,
+    /// Action of an external judge.
+    pub external_judge_action: String,
+    /// How long its answer is waited for.
+    pub external_judge_timeout: Duration,
     /// Topics.
     pub joint_states_topic: String,
     /// See `joint_states_topic`.
@@ -116,11 +123,6 @@ impl Parameters {
                 d.place_tolerance,
                 "Distance from a place where the predicate names none.",
             )?,
-            position_tolerance: metres(
-                "position_tolerance",
-                d.position_tolerance,
-                "Error of localisation and of the target's pose.",
-            )?,
             same_place: metres(
                 "same_place",
                 d.same_place,
@@ -201,6 +203,19 @@ impl Parameters {
                 "evaluate_run",
                 "Name of the action; actions are not remapped in ROS 2 Jazzy.",
             )?,
+            judge: judge(node)?,
+            external_judge_action: text(
+                node,
+                "external_judge_action",
+                "external_evaluate_run",
+                "Name of the action of an external judge, of type EvaluateRun; asked when the parameter judge is external.",
+            )?,
+            external_judge_timeout: seconds(
+                "external_judge_timeout",
+                Duration::from_secs(10),
+                60.0,
+                "How long the answer of an external judge is waited for; without one the verdict is UNKNOWN.",
+            )?,
             joint_states_topic: text(
                 node,
                 "joint_states_topic",
@@ -228,6 +243,26 @@ impl Parameters {
             )?,
             map_frame,
         })
+    }
+}
+
+/// Who judges. A model needs an endpoint, which this node does not speak to.
+fn judge(node: &Node) -> Result<JudgeKind, Error> {
+    let name = text(
+        node,
+        "judge",
+        JudgeKind::Predicates.name(),
+        "Who judges: predicates, or external for a judge of your own.",
+    )?;
+    match JudgeKind::of(&name)? {
+        kind @ (JudgeKind::Predicates | JudgeKind::External) => Ok(kind),
+        JudgeKind::Model | JudgeKind::Both => Err(EvaluatorError::Config {
+            field: "judge",
+            reason: format!(
+                "it is \"{name}\", and this node speaks to no model; give predicates, or external with a judge of your own that asks one"
+            ),
+        }
+        .into()),
     }
 }
 

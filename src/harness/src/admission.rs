@@ -105,6 +105,14 @@ pub enum AdmissionError {
         /// Why.
         reason: String,
     },
+    /// A permission that nothing needs.
+    #[error("no skill needs the permission \"{permission}\", so that granting it is a mistake; known are: {}; an executor that is not running can't tell its own", .known.join(", "))]
+    UnknownPermission {
+        /// The name.
+        permission: String,
+        /// Those that the skills on offer need, and the defaults.
+        known: Vec<String>,
+    },
     /// The name belongs to other content.
     #[error("task_id \"{task_id}\" was given before with {what}; use a new task_id, or none")]
     Conflict {
@@ -120,12 +128,16 @@ pub enum AdmissionError {
         running: String,
     },
     /// A latched stop.
-    #[error(
-        "a stop is latched ({text}); make sure that it is safe, then reset it with reset_stop"
-    )]
+    #[error("{text}; then send the task again")]
     StopLatched {
-        /// Who asked for it and why.
+        /// Who asked for it, why, and how it is reset.
         text: String,
+    },
+    /// The disk fails.
+    #[error("the ledger can't be written: {reason}; then send the task again")]
+    Storage {
+        /// Why, and what to do.
+        reason: String,
     },
     /// On the way out.
     #[error("the harness is shutting down; send the task again when it is back")]
@@ -143,10 +155,13 @@ impl AdmissionError {
             AdmissionError::TimeBudget { .. }
             | AdmissionError::Nanoseconds { .. }
             | AdmissionError::Steps { .. } => ErrorCode::InvalidBudget,
-            AdmissionError::Permission { .. } => ErrorCode::PermissionDenied,
+            AdmissionError::Permission { .. } | AdmissionError::UnknownPermission { .. } => {
+                ErrorCode::PermissionDenied
+            }
             AdmissionError::Conflict { .. } => ErrorCode::TaskIdConflict,
             AdmissionError::Busy { .. } => ErrorCode::TaskBusy,
             AdmissionError::StopLatched { .. } => ErrorCode::TaskStopLatched,
+            AdmissionError::Storage { .. } => ErrorCode::TaskStorageFailure,
             AdmissionError::ShuttingDown => ErrorCode::TaskShuttingDown,
         }
     }
@@ -248,6 +263,34 @@ pub fn read_goal(
     })
 }
 
+/// Checks that somebody needs each permission: a misspelt one would be missed only when a step is refused.
+/// `known` are those that the skills on offer need and those of every task; while no skill is known, nothing is
+/// known about permissions either.
+///
+/// # Errors
+/// [`AdmissionError::UnknownPermission`].
+pub fn check_permissions<'a>(
+    request: &TaskRequest,
+    needed: impl IntoIterator<Item = &'a str>,
+    defaults: &TaskDefaults,
+) -> Result<(), AdmissionError> {
+    let mut known: Vec<String> = needed.into_iter().map(str::to_owned).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    known.extend(defaults.permissions.iter().cloned());
+    known.retain(|name| !name.is_empty());
+    known.sort();
+    known.dedup();
+    match request.permissions.iter().find(|p| !known.contains(p)) {
+        Some(permission) => Err(AdmissionError::UnknownPermission {
+            permission: permission.clone(),
+            known,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Compares a request with the task that is known under its name.
 ///
 /// # Errors
@@ -328,6 +371,31 @@ mod tests {
         assert!(read(&with(MAX_PERMISSIONS)).is_ok());
         let error = read(&with(MAX_PERMISSIONS + 1)).unwrap_err();
         assert_eq!(error.code(), ErrorCode::PermissionDenied);
+    }
+
+    #[test]
+    fn a_permission_that_nothing_needs_is_refused_by_name() {
+        let check = |permission: &str, needed: &[&str]| {
+            let goal = TaskGoal {
+                permissions: vec![permission.into()],
+                ..goal("go to the kitchen")
+            };
+            let request = read(&goal).unwrap();
+            check_permissions(&request, needed.iter().copied(), &TaskDefaults::default())
+        };
+        let needed = ["move_base", "", "open_doors"];
+        assert_eq!(check("open_doors", &needed), Ok(()));
+        // A default one, which no skill on offer needs.
+        assert_eq!(check("move_arm", &needed), Ok(()));
+        let error = check("bogus", &needed).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::PermissionDenied);
+        let text = error.to_string();
+        assert!(text.contains("\"bogus\""), "{text}");
+        assert!(
+            text.contains("known are: move_arm, move_base, open_doors;"),
+            "{text}"
+        );
+        assert_eq!(check("bogus", &[]), Ok(()), "no skill is known yet");
     }
 
     #[test]

@@ -43,13 +43,22 @@ impl Default for BudgetLimits {
 pub struct Budget {
     limits: BudgetLimits,
     started: Duration,
+    used: BudgetUsed,
+}
+
+/// What a task has used up so far, in a form that outlives the process.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BudgetUsed {
+    /// Time used before this process took the task up.
+    pub time: Duration,
     steps: u32,
     failures: BTreeMap<String, Failures>,
     successes: BTreeMap<String, u32>,
 }
 
 /// Failures of one skill with the same arguments since it last succeeded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failures {
     /// How many.
     pub attempts: u32,
@@ -69,12 +78,23 @@ pub enum AfterFailure {
 impl Budget {
     /// Begins to count at `now` of the local clock.
     pub fn new(limits: BudgetLimits, now: Duration) -> Self {
+        Budget::resumed(limits, BudgetUsed::default(), now)
+    }
+
+    /// Goes on at `now` of the local clock with what was used up before.
+    pub const fn resumed(limits: BudgetLimits, used: BudgetUsed, now: Duration) -> Self {
         Budget {
             limits,
             started: now,
-            steps: 0,
-            failures: BTreeMap::new(),
-            successes: BTreeMap::new(),
+            used,
+        }
+    }
+
+    /// What has been used up at `now`.
+    pub fn used(&self, now: Duration) -> BudgetUsed {
+        BudgetUsed {
+            time: self.elapsed(now),
+            ..self.used.clone()
         }
     }
 
@@ -85,7 +105,9 @@ impl Budget {
 
     /// Time used.
     pub fn elapsed(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.started)
+        self.used
+            .time
+            .saturating_add(now.saturating_sub(self.started))
     }
 
     /// Time left.
@@ -95,21 +117,21 @@ impl Budget {
 
     /// The number of the next step, from 1; `None` when the steps are used up.
     pub fn next_step(&mut self) -> Option<u32> {
-        if self.steps >= self.limits.steps {
+        if self.used.steps >= self.limits.steps {
             return None;
         }
-        self.steps += 1;
-        Some(self.steps)
+        self.used.steps += 1;
+        Some(self.used.steps)
     }
 
     /// Takes the newest step back: it was refused before anything began, for a reason that is waited for.
     pub fn give_back_step(&mut self) {
-        self.steps = self.steps.saturating_sub(1);
+        self.used.steps = self.used.steps.saturating_sub(1);
     }
 
     /// Steps begun.
     pub const fn steps(&self) -> u32 {
-        self.steps
+        self.used.steps
     }
 
     /// Counts a failure and says how long to wait: full jitter, so that the wait is uniform between zero
@@ -123,7 +145,7 @@ impl Budget {
         rng: &mut dyn RngCore,
     ) -> AfterFailure {
         let limit = self.limits.attempts.max(1);
-        let failures = self.failures.entry(key(proposal)).or_default();
+        let failures = self.used.failures.entry(key(proposal)).or_default();
         failures.attempts = failures.attempts.saturating_add(1);
         failures.hopeless = hopeless;
         if hopeless || failures.attempts >= limit {
@@ -141,7 +163,8 @@ impl Budget {
     /// Failures of a step that is not taken again: it failed as often as it may, or hopelessly, and has
     /// not succeeded since.
     pub fn exhausted(&self, proposal: &Proposal) -> Option<Failures> {
-        self.failures
+        self.used
+            .failures
             .get(&key(proposal))
             .copied()
             .filter(|f| f.hopeless || f.attempts >= self.limits.attempts.max(1))
@@ -151,8 +174,8 @@ impl Budget {
     /// the task to be getting on.
     pub fn succeeded(&mut self, proposal: &Proposal) -> bool {
         let key = key(proposal);
-        self.failures.remove(&key);
-        let count = self.successes.entry(key).or_default();
+        self.used.failures.remove(&key);
+        let count = self.used.successes.entry(key).or_default();
         *count = count.saturating_add(1);
         *count <= self.limits.repeats.max(1)
     }

@@ -112,8 +112,9 @@ pub struct HumanRequest {
     pub closed: bool,
 }
 
-/// What has to be done, in order. When a `Save…` or [`Effect::Journal`] fails, what follows it in the
-/// batch is not done, cancels excepted, and [`crate::event::Event::StorageFailed`] is given back.
+/// What has to be done, in order. When a `Save…` or [`Effect::Journal`] fails,
+/// [`without_disk`](Effect::without_disk) says what becomes of what follows, and
+/// [`crate::event::Event::StorageFailed`] is given back; see [`crate::performing::Desk`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// Make a command durable.
@@ -201,6 +202,96 @@ pub enum Effect {
     Finish(Box<TaskRecord>),
     /// Something that an operator should read.
     Warn(String),
+}
+
+impl Effect {
+    /// Where a command is written.
+    pub const SAVE_COMMAND: &'static str = "harness.save_command";
+    /// Where a task is written.
+    pub const SAVE_TASK: &'static str = "harness.save_task";
+    /// Where events are written, several at a time.
+    pub const JOURNAL: &'static str = "harness.journal";
+
+    /// Every name that [`Effect::failpoint`] gives.
+    pub const FAILPOINTS: &'static [&'static str] = &[
+        Self::SAVE_COMMAND,
+        Self::SAVE_TASK,
+        Self::JOURNAL,
+        "harness.read_scene",
+        "harness.begin",
+        "harness.plan",
+        "harness.acquire_lease",
+        "harness.release_lease",
+        "harness.send_goal",
+        "harness.cancel_goal",
+        "harness.query_executor",
+        "harness.evaluate",
+        "harness.settle_executor",
+        "harness.apply_effects",
+        "harness.ask_human",
+        "harness.feedback",
+        "harness.finish",
+        "harness.warn",
+    ];
+
+    /// Its name, stable: where a crash can be put right before or after it is performed.
+    pub const fn failpoint(&self) -> &'static str {
+        match self {
+            Effect::SaveCommand(_) => Self::SAVE_COMMAND,
+            Effect::SaveTask(_) => Self::SAVE_TASK,
+            Effect::Journal(_) => Self::JOURNAL,
+            Effect::ReadScene { .. } => "harness.read_scene",
+            Effect::Begin { .. } => "harness.begin",
+            Effect::Plan(_) => "harness.plan",
+            Effect::AcquireLease => "harness.acquire_lease",
+            Effect::ReleaseLease => "harness.release_lease",
+            Effect::SendGoal(_) => "harness.send_goal",
+            Effect::CancelGoal { .. } => "harness.cancel_goal",
+            Effect::QueryExecutor { .. } => "harness.query_executor",
+            Effect::Evaluate { .. } => "harness.evaluate",
+            Effect::SettleExecutor { .. } => "harness.settle_executor",
+            Effect::ApplyEffects { .. } => "harness.apply_effects",
+            Effect::AskHuman(_) => "harness.ask_human",
+            Effect::Feedback(_) => "harness.feedback",
+            Effect::Finish(_) => "harness.finish",
+            Effect::Warn(_) => "harness.warn",
+        }
+    }
+
+    /// What becomes of it while something before it is not durable.
+    pub const fn without_disk(&self) -> WithoutDisk {
+        match self {
+            Effect::CancelGoal { .. }
+            | Effect::QueryExecutor { .. }
+            | Effect::ReleaseLease
+            | Effect::AskHuman(_)
+            | Effect::Feedback(_)
+            | Effect::Warn(_) => WithoutDisk::Does,
+            Effect::SaveCommand(_)
+            | Effect::SaveTask(_)
+            | Effect::Journal(_)
+            | Effect::Evaluate { .. }
+            | Effect::SettleExecutor { .. }
+            | Effect::ApplyEffects { .. }
+            | Effect::Finish(_) => WithoutDisk::Waits,
+            Effect::ReadScene { .. }
+            | Effect::Begin { .. }
+            | Effect::Plan(_)
+            | Effect::AcquireLease
+            | Effect::SendGoal(_) => WithoutDisk::IsDropped,
+        }
+    }
+}
+
+/// What becomes of an effect while something before it is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutDisk {
+    /// It is done at once: it stops, releases or shows.
+    Does,
+    /// It is done when everything before it is durable: it says that something has ended.
+    Waits,
+    /// It is not done at all: it would go on, and the task ends.
+    IsDropped,
 }
 
 /// See [`Effect::Plan`].

@@ -27,6 +27,12 @@ pub enum SettleError {
     /// Nobody and nothing is named.
     #[error("settled_by and reason are required: who looked, and what was seen")]
     Anonymous,
+    /// The disk fails.
+    #[error("nothing is settled while the ledger can't be written: {reason}; then settle again")]
+    Storage {
+        /// Why, and what to do.
+        reason: String,
+    },
 }
 
 impl SettleError {
@@ -36,6 +42,7 @@ impl SettleError {
             SettleError::NotFound { .. } => ErrorCode::CommandNotFound,
             SettleError::NotSettleable { .. } => ErrorCode::NotSettleable,
             SettleError::Anonymous => ErrorCode::InvalidSettle,
+            SettleError::Storage { .. } => ErrorCode::StorageFailure,
         }
     }
 }
@@ -66,6 +73,12 @@ pub enum AnswerError {
     /// Nobody is named.
     #[error("answered_by is empty; say who answers")]
     Anonymous,
+    /// The disk fails.
+    #[error("no answer is taken while the ledger can't be written: {reason}; then answer again")]
+    Storage {
+        /// Why, and what to do.
+        reason: String,
+    },
 }
 
 impl AnswerError {
@@ -75,6 +88,7 @@ impl AnswerError {
             AnswerError::NotFound { .. } => ErrorCode::RequestNotFound,
             AnswerError::Closed { .. } => ErrorCode::RequestClosed,
             AnswerError::Invalid { .. } | AnswerError::Anonymous => ErrorCode::InvalidAnswer,
+            AnswerError::Storage { .. } => ErrorCode::TaskStorageFailure,
         }
     }
 }

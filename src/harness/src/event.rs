@@ -34,6 +34,8 @@ pub enum Event {
     LeaseLost {
         /// Why.
         reason: String,
+        /// Somebody else has it: it is not asked for again.
+        taken: bool,
     },
     /// The scene graph answered.
     SceneRead {
@@ -112,11 +114,13 @@ pub enum Event {
         /// Who and why.
         reason: String,
     },
-    /// Something could not be made durable.
+    /// Something could not be made durable. It is tried again until it is.
     StorageFailed {
         /// Why.
         reason: String,
     },
+    /// Everything is durable again.
+    StorageWorks,
     /// The process is asked to end.
     Shutdown,
     /// Time has passed.

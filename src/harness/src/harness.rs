@@ -7,7 +7,9 @@ mod executing;
 mod learning;
 mod people;
 mod reasoning;
+mod reconciling;
 mod records;
+mod resuming;
 mod surroundings;
 mod waiting;
 
@@ -24,12 +26,14 @@ use eh_ledger::issuer_policy::Now;
 use rand::RngCore;
 use serde_json::json;
 
-use crate::admission::{compare, AdmissionError, Repeated};
+use crate::admission::{check_permissions, compare, AdmissionError, Repeated};
 use crate::effect::{Effect, HumanRequest};
 use crate::event::Event;
 use crate::settings::Settings;
 use crate::surroundings::Surroundings;
 use crate::task::Task;
+
+use reconciling::NextLook;
 
 /// Terminal commands that are kept in memory for questions; the store has all of them.
 const KEEP_ENDED: usize = 64;
@@ -41,10 +45,15 @@ const SKILLS_PERIOD: Duration = Duration::from_millis(500);
 /// repeats the lease more often than that.
 const LEASE_PERIOD: Duration = Duration::from_millis(500);
 
+/// Executors that run, or are started again, are heard within this time of the start of a process; discovery
+/// takes seconds on a busy machine.
+const DISCOVERY: Duration = Duration::from_secs(10);
+
 /// What an earlier process left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Restored {
-    /// Commands that are not terminal or not yet released by their executor.
+    /// Commands that are not terminal or not yet released by their executor, and those that
+    /// [`command_in_work`](crate::checkpoint::command_in_work) names.
     pub commands: Vec<IssuerRecord>,
     /// Tasks that had not ended.
     pub tasks: Vec<TaskRecord>,
@@ -71,17 +80,21 @@ pub struct Harness {
     sequences: BTreeMap<String, u64>,
     looks: Vec<(Duration, Effect)>,
     settle_requests: BTreeMap<String, HumanRequest>,
+    reconciliations: BTreeMap<String, NextLook>,
     ticket: u64,
     last_token: u64,
     storage_failure: Option<String>,
     shutting_down: bool,
     dropped: u64,
+    /// When this process began, on its own clock.
+    began: Duration,
 }
 
 impl Harness {
-    /// A loop that takes up what an earlier process left: commands that were never sent are refused,
-    /// those that may run are canceled by their UUID and asked for, and the tasks behind them end once
-    /// it is known what became of their commands. Nothing is sent again.
+    /// A loop that takes up what an earlier process left: commands that were never sent are refused, the
+    /// task is gone on with, and the command that may run for it is adopted by its UUID. Where a task can't
+    /// be gone on with (see [`Settings::resume_tasks`]) its commands are canceled, and it ends once it is
+    /// known what became of them. Nothing is sent again.
     pub fn new(settings: Settings, restored: Restored, now: Now) -> (Self, Vec<Effect>) {
         let mut harness = Harness {
             settings,
@@ -92,51 +105,16 @@ impl Harness {
             sequences: restored.sequences,
             looks: Vec::new(),
             settle_requests: BTreeMap::new(),
+            reconciliations: BTreeMap::new(),
             ticket: 0,
             last_token: 0,
             storage_failure: None,
             shutting_down: false,
             dropped: 0,
+            began: now.steady,
         };
         let mut out = Vec::new();
-        for (id, effect) in harness.ledger.resume(now) {
-            harness.perform(&id, vec![effect], now, &mut out);
-        }
-        let states: Vec<(String, CommandState)> = harness
-            .ledger
-            .unsettled()
-            .map(|r| (r.command_id().to_owned(), r.state))
-            .collect();
-        for (id, state) in states {
-            let reason = "the harness was restarted".to_owned();
-            match state {
-                CommandState::Proposed => harness.apply(
-                    &id,
-                    IssuerEvent::Refuse {
-                        code: ErrorCode::TaskShuttingDown,
-                        reason,
-                    },
-                    now,
-                    &mut out,
-                ),
-                CommandState::Committed => {
-                    harness.apply(&id, IssuerEvent::Expired { reason }, now, &mut out);
-                }
-                CommandState::Dispatched | CommandState::Accepted | CommandState::Running => {
-                    harness.apply(&id, IssuerEvent::CancelRequested { reason }, now, &mut out);
-                }
-                CommandState::Unknown => harness.ask_to_settle(&id, now, &mut out),
-                CommandState::Unspecified
-                | CommandState::Rejected
-                | CommandState::Evaluating
-                | CommandState::Canceling
-                | CommandState::Succeeded
-                | CommandState::Failed
-                | CommandState::Canceled
-                | CommandState::Reconciling => {}
-            }
-        }
-        harness.end_interrupted(now, &mut out);
+        harness.take_up(now, &mut out);
         (harness, out)
     }
 
@@ -166,10 +144,15 @@ impl Harness {
     /// True when no task runs and no command is on its way: a process may end then.
     pub fn is_idle(&self) -> bool {
         self.task.is_none()
-            && self
-                .ledger
-                .open()
-                .all(|r| r.state == CommandState::Unknown || r.state.is_terminal())
+            && self.ledger.open().all(|r| {
+                r.state.is_terminal()
+                    || matches!(r.state, CommandState::Unknown | CommandState::Reconciling)
+            })
+    }
+
+    /// Whether this process may not have heard of every executor yet.
+    fn is_new(&self, now: Now) -> bool {
+        now.steady.saturating_sub(self.began) < DISCOVERY
     }
 
     /// Requests to people that are open.
@@ -203,6 +186,8 @@ impl Harness {
         if self.shutting_down {
             return Err(AdmissionError::ShuttingDown);
         }
+        let needed = self.surroundings.permissions(&self.settings.robot_id);
+        check_permissions(&request, needed, &self.settings.defaults)?;
         if let Some(running) = self.running() {
             return Err(AdmissionError::Busy {
                 running: running.request.task_id.clone(),
@@ -213,7 +198,11 @@ impl Harness {
                 text: self.surroundings.stop.text.clone(),
             });
         }
-        self.storage_failure = None;
+        if let Some(reason) = &self.storage_failure {
+            return Err(AdmissionError::Storage {
+                reason: reason.clone(),
+            });
+        }
         let now = turned.now;
         let task = Task::new(request, self.settings.limits, now);
         let mut out = vec![Effect::SaveTask(Box::new(task.record.clone()))];
@@ -258,7 +247,7 @@ impl Harness {
             Event::EvaluatorSeen(ready) => self.surroundings.evaluator_ready = ready,
             Event::LeaseGranted { token } => self.lease_granted(token, now, &mut out),
             Event::LeaseRefused { reason } => self.lease_refused(reason),
-            Event::LeaseLost { reason } => self.lease_lost(reason, now, &mut out),
+            Event::LeaseLost { reason, taken } => self.lease_lost(reason, taken, now, &mut out),
             Event::SceneRead { ticket, result } => self.scene_read(ticket, result, now, &mut out),
             Event::Begun { ticket, result } => self.begun(ticket, result, now, &mut out),
             Event::Turned {
@@ -333,6 +322,11 @@ impl Harness {
             }
             Event::StorageFailed { reason } => {
                 self.storage_failure = Some(reason.clone());
+                if let Some(task) = self.task.as_mut() {
+                    // The client waits for the end until it is durable, and has to know why.
+                    task.text = format!("ends, as soon as that can be written: {reason}");
+                    task.dirty = true;
+                }
                 self.end_with(
                     TaskOutcome::Failed,
                     ErrorCode::TaskStorageFailure,
@@ -340,6 +334,11 @@ impl Harness {
                     now,
                     &mut out,
                 );
+            }
+            Event::StorageWorks => {
+                self.storage_failure = None;
+                // Who answered meanwhile was refused.
+                out.extend(self.open_requests().into_iter().map(Effect::AskHuman));
             }
             Event::Shutdown => {
                 self.shutting_down = true;

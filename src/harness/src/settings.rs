@@ -28,6 +28,8 @@ pub struct Waits {
     pub human: Duration,
     /// Between two looks at one run that could not be judged.
     pub look: Duration,
+    /// Before a command that is UNKNOWN is worked on again; then twice as long each time.
+    pub reconcile: Duration,
     /// After a step that brings something into view, before the scene is read: detections travel, and a
     /// thing becomes an object when it was seen twice.
     pub sight: Duration,
@@ -46,6 +48,7 @@ impl Default for Waits {
             skills: Duration::from_secs(10),
             human: Duration::from_secs(120),
             look: Duration::from_secs(1),
+            reconcile: Duration::from_secs(10),
             sight: Duration::from_millis(400),
             feedback: Duration::from_millis(400),
         }
@@ -77,6 +80,9 @@ pub struct Settings {
     pub embodiment: Embodiment,
     /// How long to wait for whom.
     pub waits: Waits,
+    /// Whether a task that an earlier process left in the middle is gone on with; else its command is
+    /// stopped and the task ends.
+    pub resume_tasks: bool,
 }
 
 impl Default for Settings {
@@ -93,6 +99,7 @@ impl Default for Settings {
             policy: IssuerPolicy::default(),
             embodiment: Embodiment::default(),
             waits: Waits::default(),
+            resume_tasks: true,
         }
     }
 }

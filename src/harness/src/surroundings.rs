@@ -1,6 +1,6 @@
 //! What the harness knows of the nodes around it, with the time at which it learned it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use eh_contract::command::Beacon;
@@ -34,7 +34,7 @@ struct Heard {
 pub struct StopView {
     /// True until an operator resets it.
     pub latched: bool,
-    /// Who asked for it, and protection's words.
+    /// Protection's words: who asked for it, why, and how it is reset.
     pub text: String,
 }
 
@@ -42,6 +42,8 @@ pub struct StopView {
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     catalogs: BTreeMap<String, Catalog>,
+    /// Executors that an earlier process knew and that this one has not heard of yet.
+    expected: BTreeSet<String>,
     beacons: BTreeMap<String, Heard>,
     /// Token of the control lease, while it is held here.
     pub lease_token: Option<u64>,
@@ -49,6 +51,20 @@ pub struct Surroundings {
     pub stop: StopView,
     /// True while the evaluator's server is there.
     pub evaluator_ready: bool,
+}
+
+impl StopView {
+    /// What protection tells: its message says who asked for the stop, why, and how it is reset.
+    pub fn told(latched: bool, message: &str) -> Self {
+        StopView {
+            latched,
+            text: if latched {
+                message.to_owned()
+            } else {
+                String::new()
+            },
+        }
+    }
 }
 
 /// A skill on offer, with who offers it.
@@ -74,8 +90,25 @@ impl Surroundings {
                 false
             }
         });
+        self.expected.remove(&catalog.executor);
         self.catalogs.insert(catalog.executor.clone(), catalog);
         refused
+    }
+
+    /// Executors that were known before this process was: they are silent until they are heard.
+    pub fn expect(&mut self, executors: impl IntoIterator<Item = String>) {
+        let known = &self.catalogs;
+        self.expected
+            .extend(executors.into_iter().filter(|e| !known.contains_key(e)));
+    }
+
+    /// Every executor that is known for a robot, heard or not.
+    pub fn executors<'a>(&'a self, robot_id: &'a str) -> impl Iterator<Item = &'a str> {
+        self.catalogs
+            .values()
+            .filter(move |c| c.robot_id == robot_id)
+            .map(|c| c.executor.as_str())
+            .chain(self.expected.iter().map(String::as_str))
     }
 
     /// Takes a beacon. One whose tick is older than the newest of the same process life is dropped.
@@ -123,6 +156,14 @@ impl Surroundings {
         offers.into_values().collect()
     }
 
+    /// The permission of each skill that is known for a robot, whether its executor is heard now or not.
+    pub fn permissions<'a>(&'a self, robot_id: &'a str) -> impl Iterator<Item = &'a str> {
+        self.catalogs
+            .values()
+            .filter(move |c| c.robot_id == robot_id)
+            .flat_map(|c| c.skills.iter().map(|s| s.permission.as_str()))
+    }
+
     /// One skill on offer.
     pub fn offer(&self, robot_id: &str, skill: &str, steady: Duration) -> Option<Offer<'_>> {
         self.offers(robot_id, steady)
@@ -153,6 +194,7 @@ impl Surroundings {
             .values()
             .filter(|c| c.robot_id == robot_id && self.beacon(c, steady).is_none())
             .map(|c| c.executor.as_str())
+            .chain(self.expected.iter().map(String::as_str))
             .collect()
     }
 }
@@ -206,6 +248,24 @@ mod tests {
         s.take_catalog(catalog("b"));
         assert!(s.offer("robot", "wait", secs(5)).is_some());
         assert!(s.offer("other", "wait", secs(5)).is_none());
+    }
+
+    #[test]
+    fn what_an_earlier_process_knew_is_missing_until_it_is_heard() {
+        let mut s = Surroundings::default();
+        s.expect(["/n".to_owned(), "/m".to_owned()]);
+        assert_eq!(s.silent_executors("robot", secs(0)), ["/m", "/n"]);
+        s.take_catalog(catalog("a"));
+        s.take_beacon(beacon("a", 1), secs(1));
+        assert_eq!(s.silent_executors("robot", secs(1)), ["/m"]);
+        assert!(s
+            .missing("robot", secs(1))
+            .is_some_and(|why| why.contains("/m is silent")));
+        // Both are remembered for the next process.
+        assert_eq!(s.executors("robot").collect::<Vec<_>>(), ["/n", "/m"]);
+        // What is known is not expected.
+        s.expect(["/n".to_owned()]);
+        assert_eq!(s.silent_executors("robot", secs(1)), ["/m"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use eh_contract::ErrorCode;
 use eh_ledger::issuer::IssuerRecord;
 use eh_ledger::issuer_policy::Now;
 use eh_planner::planner::{Answer, Program};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::budget::{Budget, BudgetLimits};
@@ -45,17 +46,19 @@ pub(crate) enum Phase {
 }
 
 /// The step in work.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     pub number: u32,
     pub proposal: Proposal,
     pub command_id: String,
     pub effects: Value,
+    /// On this process's clock.
+    #[serde(skip)]
     pub began: Duration,
 }
 
 /// Why a task is about to end although a command may still run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ending {
     pub outcome: TaskOutcome,
     pub code: ErrorCode,
@@ -81,9 +84,16 @@ pub(crate) struct Task {
     pub dirty: bool,
     pub last_feedback: Duration,
     pub open_request: Option<crate::effect::HumanRequest>,
-    pub began: Duration,
+    /// Executors that have ever been known while it ran: a process that takes it up waits for them.
+    pub executors: Vec<String>,
+    /// When the lease was last asked for while a command runs.
+    pub lease_asked: Duration,
+    /// Since when a command runs without it.
+    pub without_lease: Option<Duration>,
     /// Since when a plan waits for skills.
     pub short_of_skills: Option<Duration>,
+    /// Since when a step waits for the evaluator.
+    pub short_of_evaluator: Option<Duration>,
     /// Since when an executor refuses for want of a lease that is held here.
     pub lease_unheard: Option<Duration>,
 }
@@ -115,8 +125,11 @@ impl Task {
             dirty: true,
             last_feedback: now.steady,
             open_request: None,
-            began: now.steady,
+            executors: Vec::new(),
+            lease_asked: now.steady,
+            without_lease: None,
             short_of_skills: None,
+            short_of_evaluator: None,
             lease_unheard: None,
         }
     }

@@ -2,14 +2,15 @@
 
 mod common;
 
-use common::{apartment, edge, goal, list, propose, secs, settings, World};
+use common::{apartment, edge, fetch, goal, list, propose, secs, settings, World};
 use eh_contract::command::Proposal;
 use eh_contract::geometry::Pose;
 use eh_contract::scene::{RelationKind, SceneSnapshot};
+use eh_contract::state::TaskOutcome;
 use eh_contract::ErrorCode;
 use eh_harness::gate::{check, Admitted, GateContext, GateError};
 use eh_harness::grounding::{start_place, with_start, START};
-use eh_harness::Settings;
+use eh_harness::{Event, Settings};
 use eh_planner::planner::Turn;
 use serde_json::{json, Value};
 
@@ -280,4 +281,18 @@ fn nobody_to_judge_or_nobody_to_execute_refuses() {
             && error.to_string().contains("/navigation_skills_node"),
         "{error}"
     );
+}
+
+#[test]
+fn an_evaluator_that_is_away_for_a_moment_costs_no_step_and_no_attempt() {
+    let mut w = World::new(list(fetch()));
+    w.give(Event::EvaluatorSeen(false));
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    w.run_for(secs(5));
+    assert!(w.sent.is_empty() && w.finished.is_empty());
+    w.give(Event::EvaluatorSeen(true));
+    let record = w.run(secs(60)).clone();
+    assert_eq!(record.outcome, TaskOutcome::Succeeded, "{record:#?}");
+    assert_eq!(record.steps.len(), fetch().len());
+    assert_eq!(record.steps[0].step, 1);
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{fetch, goal, list, propose, secs, settings, states, Control, Script, World};
 use eh_contract::state::{CommandState as S, TaskOutcome};
 use eh_contract::verdict::Outcome;
-use eh_contract::ErrorCode;
+use eh_contract::{ErrorCode, Stamp};
 use eh_harness::admission::{Repeated, TaskGoal};
 use eh_harness::effect::{HumanRequestKind, PlanRequest, TaskPhase};
 use eh_harness::{Event, Restored};
@@ -213,6 +213,59 @@ fn an_unknown_verdict_is_neither_success_nor_a_reason_to_do_it_again() {
 }
 
 #[test]
+fn what_is_unknown_is_worked_off_by_and_by() {
+    let mut w = World::new(list(fetch()));
+    w.verdicts = [Outcome::Unknown; 6].into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    let record = w.run(secs(60)).clone();
+    assert_eq!(record.outcome, TaskOutcome::Unknown);
+    let id = w.sent[0].command.command_id.clone();
+    let state = |w: &World| w.harness.ledger().get(&id).unwrap().state;
+    let asked = w.requests.len();
+    // After 10 s it is looked at again, three times; nothing new: nobody is bothered again.
+    w.run_for(secs(9));
+    assert_eq!((state(&w), w.verdicts.len()), (S::Unknown, 3));
+    w.run_for(secs(8));
+    assert_eq!((state(&w), w.verdicts.len()), (S::Unknown, 0));
+    assert_eq!(w.requests.len(), asked);
+    assert!(w.harness.is_idle());
+    // Then after 20 s; until then it holds what it claimed. What is seen settles it.
+    w.run_for(secs(10));
+    assert_eq!(state(&w), S::Unknown);
+    assert!(w.settled.is_empty());
+    w.run_for(secs(10));
+    assert_eq!(state(&w), S::Succeeded);
+    assert_eq!(w.settled.len(), 1);
+    assert!(w.requests.last().unwrap().closed);
+    assert_eq!(w.sent.len(), 1, "nothing is sent again");
+}
+
+#[test]
+fn nothing_is_settled_nor_begun_while_the_disk_fails_and_who_was_refused_is_asked_again() {
+    let mut w = World::new(list(fetch()));
+    w.verdicts = [Outcome::Unknown, Outcome::Unknown, Outcome::Unknown].into();
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    w.run(secs(60));
+    let request = w.requests.last().unwrap().clone();
+    let reason = "the disk is full".to_owned();
+    w.give(Event::StorageFailed { reason });
+    let now = w.at();
+    let settle = |w: &mut World| {
+        w.harness
+            .settle(&request.command_id, Finality::Failed, "ann", "seen", now)
+    };
+    let refused = settle(&mut w).unwrap_err();
+    assert!(refused.to_string().contains("the disk is full"));
+    let refused = w.submit(&goal("t2", "bring the cup")).unwrap_err();
+    assert_eq!(refused.code(), ErrorCode::TaskStorageFailure);
+    let asked = w.requests.len();
+    w.give(Event::StorageWorks);
+    assert_eq!(w.requests.get(asked), Some(&request));
+    settle(&mut w).unwrap();
+    w.submit(&goal("t2", "bring the cup")).unwrap();
+}
+
+#[test]
 fn an_unknown_that_clears_up_at_the_second_look_goes_on() {
     let mut w = World::new(list(fetch()));
     w.verdicts = [Outcome::Unknown].into();
@@ -316,6 +369,23 @@ fn a_task_without_permission_moves_nothing() {
     assert_eq!(record.outcome, TaskOutcome::Failed);
     assert_eq!(record.error_code, ErrorCode::PermissionDenied.code());
     assert!(w.sent.iter().all(|g| g.command.skill != "pick"));
+}
+
+#[test]
+fn a_permission_that_no_skill_needs_is_refused_at_once() {
+    let mut w = World::new(list(fetch()));
+    let misspelt = TaskGoal {
+        permissions: vec!["move_the_arm".into()],
+        ..goal("t1", "bring the cup")
+    };
+    let error = w.submit(&misspelt).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::PermissionDenied);
+    let text = error.to_string();
+    assert!(
+        text.contains("move_the_arm") && text.contains("known are: move_arm, move_base"),
+        "{text}"
+    );
+    assert!(w.sent.is_empty());
 }
 
 #[test]
@@ -642,4 +712,24 @@ fn a_failure_that_its_descriptor_calls_not_recoverable_is_not_tried_again() {
         record.error_msg
     );
     assert_eq!(w.sent.len(), 1);
+}
+
+#[test]
+fn right_after_the_start_a_missing_way_is_looked_for_again() {
+    // Executors that start together with the harness are heard in a moment; until then there is no plan.
+    let mut steps = list(fetch());
+    let script: Script = Box::new(move |request| {
+        if request.now < Stamp::from_secs_f64(1003.0) {
+            return Turn::Fail {
+                code: ErrorCode::NoPlan,
+                message: "no skill can bring it about".into(),
+            };
+        }
+        steps(request)
+    });
+    let mut w = World::new(script);
+    w.submit(&goal("t1", "bring the cup")).unwrap();
+    let record = w.run(secs(60)).clone();
+    assert_eq!(record.outcome, TaskOutcome::Succeeded, "{record:#?}");
+    assert_eq!(record.steps.len(), fetch().len());
 }

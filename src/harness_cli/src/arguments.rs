@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::time::Duration;
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 /// Gives tasks to a robot, shows what happens, stops it, asks.
@@ -32,13 +34,20 @@ pub enum Command {
         /// Longest time for the whole task in seconds; 0: the harness's default.
         #[arg(
             long,
-            default_value_t = 0.0,
+            default_value = "0",
             value_name = "S",
-            allow_negative_numbers = true
+            allow_negative_numbers = true,
+            value_parser = seconds
         )]
-        time_budget: f64,
+        time_budget: Duration,
         /// Most steps; 0: the harness's default.
-        #[arg(long, default_value_t = 0, value_name = "N")]
+        #[arg(
+            long,
+            default_value = "0",
+            value_name = "N",
+            allow_negative_numbers = true,
+            value_parser = steps
+        )]
         max_steps: u32,
         /// Name of the task; a name that is known gives that task's result and runs nothing twice.
         #[arg(long, default_value = "", value_name = "ID")]
@@ -50,8 +59,14 @@ pub enum Command {
         #[arg(long)]
         dry_run: bool,
         /// Wait this long for everything that is needed to be running, in seconds.
-        #[arg(long, default_value_t = 30.0, value_name = "S")]
-        wait_for_ready: f64,
+        #[arg(
+            long,
+            default_value = "30",
+            value_name = "S",
+            allow_negative_numbers = true,
+            value_parser = seconds
+        )]
+        wait_for_ready: Duration,
         /// Show progress and every event.
         #[arg(short, long)]
         verbose: bool,
@@ -76,7 +91,7 @@ pub enum Command {
         /// Who says so; empty: the user's name.
         #[arg(long, default_value = "", value_name = "NAME")]
         operator: String,
-        /// Reset although standstill is not confirmed.
+        /// Reset although standstill is not confirmed, or although the disk does not take it.
         #[arg(long)]
         force: bool,
     },
@@ -152,6 +167,23 @@ pub enum Became {
     Canceled,
 }
 
+/// Reads a time of zero or more seconds, as far as a message can hold it.
+fn seconds(text: &str) -> Result<Duration, String> {
+    const MOST: f64 = i32::MAX as f64;
+    let refused = || format!("it has to be a number of seconds between 0 and {MOST}");
+    let value: f64 = text.parse().map_err(|_| refused())?;
+    if !(0.0..=MOST).contains(&value) {
+        return Err(refused());
+    }
+    Duration::try_from_secs_f64(value).map_err(|_| refused())
+}
+
+/// Reads a number of steps.
+fn steps(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| "it has to be a whole number of steps, 0 or more".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +209,25 @@ mod tests {
         .unwrap();
         assert_eq!(run.namespace, "/r1");
         assert!(matches!(run.command, Command::Run { max_steps: 5, .. }));
+    }
+
+    #[test]
+    fn numbers_that_can_not_be_meant_are_refused_with_what_can() {
+        let refused = |option: &str, value: &str| {
+            let given = ["harness", "run", "go", option, value];
+            Arguments::try_parse_from(given).unwrap_err().to_string()
+        };
+        for value in ["nan", "inf", "-1", "1e12", "soon", ""] {
+            for option in ["--time-budget", "--wait-for-ready"] {
+                let text = refused(option, value);
+                assert!(text.contains("between 0 and 2147483647"), "{value}: {text}");
+                assert!(text.contains(option), "{text}");
+            }
+        }
+        for value in ["-1", "1.5", "many", "4294967296"] {
+            let text = refused("--max-steps", value);
+            assert!(text.contains("whole number of steps"), "{value}: {text}");
+            assert!(text.contains(&format!("'{value}'")), "{text}");
+        }
     }
 }

@@ -13,11 +13,11 @@ use ros_env::embodied_harness::srv::{
 use crate::link::Link;
 use crate::{words, Became, Command, End, Failure};
 
-/// Longest wait for what late joiners get.
+/// Longest wait for what late joiners get, where nobody is known who tells it.
 const LATCHED: Duration = Duration::from_secs(2);
 
-/// Longest wait for what all executors tell, on a busy machine.
-const EXECUTORS: Duration = Duration::from_secs(8);
+/// Longest wait for what somebody in the graph tells, on a busy machine.
+const TOLD: Duration = Duration::from_secs(8);
 
 /// Longest wait for a stop to be confirmed; protection's own budget is shorter.
 const STOP: Duration = Duration::from_secs(10);
@@ -133,21 +133,26 @@ pub(crate) async fn carry_out(link: &Link, command: Command) -> Result<End, Fail
 
 async fn status(link: &Link) -> Result<End, Failure> {
     let heard = |look: &'static str| format!("nothing heard ({look} not running?)");
+    // Who takes part is known after that.
+    link.hear_executors(TOLD).await?;
     let protection = link
-        .until(LATCHED, |h| h.protection.as_ref().map(words::protection))
-        .await;
+        .told("protection_state", LATCHED, TOLD, |h| {
+            h.protection.as_ref().map(words::protection)
+        })
+        .await?;
     println!(
         "protection  {}",
         protection.unwrap_or_else(|| heard("protection_node"))
     );
     let lease = link
-        .until(LATCHED, |h| h.lease.as_ref().map(words::lease))
-        .await;
+        .told("control_lease", LATCHED, TOLD, |h| {
+            h.lease.as_ref().map(words::lease)
+        })
+        .await?;
     println!(
         "lease       {}",
         lease.unwrap_or_else(|| heard("protection_node"))
     );
-    link.hear_executors(EXECUTORS).await?;
     {
         let heard_now = link.heard.lock();
         for catalog in &heard_now.catalogs {
@@ -157,9 +162,9 @@ async fn status(link: &Link) -> Result<End, Failure> {
                 ", SILENT"
             };
             println!(
-                "executor    {} with {} skills{silent}",
+                "executor    {} with {}{silent}",
                 catalog.executor,
-                catalog.skills.len()
+                words::count(catalog.skills.len(), "skill")
             );
         }
         if heard_now.catalogs.is_empty() {
@@ -176,10 +181,10 @@ async fn status(link: &Link) -> Result<End, Failure> {
             words::outcome(task.outcome)
         };
         println!(
-            "task        {} \"{}\" {state}, {} steps",
+            "task        {} \"{}\" {state}, {}",
             task.task_id,
             task.instruction,
-            task.steps.len()
+            words::count(task.steps.len(), "step")
         );
     } else {
         println!("task        none yet");
@@ -298,7 +303,7 @@ async fn task(link: &Link, task_id: String) -> Result<End, Failure> {
 }
 
 async fn skills(link: &Link) -> Result<End, Failure> {
-    link.hear_executors(EXECUTORS).await?;
+    link.hear_executors(TOLD).await?;
     let heard = link.heard.lock();
     if heard.catalogs.is_empty() {
         return Err(Failure::NotThere {

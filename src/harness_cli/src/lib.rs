@@ -5,6 +5,7 @@
 #![deny(missing_docs)]
 
 mod arguments;
+mod following;
 mod inquiries;
 mod link;
 mod readiness;
@@ -63,8 +64,6 @@ pub(crate) enum Failure {
     NotThere { what: String, node: &'static str },
     #[error("{what} did not answer in time; see the log of its node")]
     Silent { what: &'static str },
-    #[error("{0}")]
-    Argument(String),
     #[error("refused ({code}): {message}")]
     Refused { code: String, message: String },
     #[error(transparent)]
@@ -86,7 +85,6 @@ impl Failure {
             | Failure::NotThere { .. }
             | Failure::Client(GoalClientError::ServerAbsent { .. }) => End::NotReady,
             Failure::Silent { .. }
-            | Failure::Argument(_)
             | Failure::Refused { .. }
             | Failure::Client(_)
             | Failure::Ros(_)

@@ -132,6 +132,30 @@ impl Link {
         }
     }
 
+    /// Waits until something of what was heard on a topic is there: `patience` while nobody in the graph
+    /// publishes it, `limit` where somebody does.
+    ///
+    /// # Errors
+    /// ROS does not tell about the graph.
+    pub(crate) async fn told<T>(
+        &self,
+        topic: &str,
+        patience: Duration,
+        limit: Duration,
+        look: impl Fn(&Heard) -> Option<T>,
+    ) -> Result<Option<T>, RclrsError> {
+        let found = self.until(patience, &look).await;
+        if found.is_some() || self.node.count_publishers(&self.resolved(topic))? == 0 {
+            return Ok(found);
+        }
+        Ok(self.until(limit.saturating_sub(patience), look).await)
+    }
+
+    /// A topic of this namespace by its whole name.
+    fn resolved(&self, topic: &str) -> String {
+        format!("{}/{topic}", self.node.namespace().trim_end_matches('/'))
+    }
+
     /// Waits for the catalogs and beacons of all executors in the graph; what came within the limit counts.
     ///
     /// Executors are discovered one after another. harness_node, which has been there for longer, has a client
@@ -141,7 +165,7 @@ impl Link {
     /// When the graph can't be asked.
     pub(crate) async fn hear_executors(&self, limit: Duration) -> Result<(), RclrsError> {
         let namespace = self.node.namespace();
-        let topic = format!("{}/skill_catalog", namespace.trim_end_matches('/'));
+        let topic = self.resolved("skill_catalog");
         let end = Instant::now() + limit;
         let mut known = (0, 0);
         let mut since = Instant::now();

@@ -3,34 +3,41 @@
 use std::time::{Duration, Instant};
 
 use eh_contract::state::TaskOutcome;
-use eh_ros_edge::convert::{duration_msg_from_s, duration_s};
+use eh_contract::ErrorCode;
+use eh_ros_edge::convert::command::budget_msg;
+use eh_ros_edge::convert::duration_s;
+use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::{qos, GoalClient, Shutdown};
 use rclrs::IntoPrimitiveOptions;
 use ros_env::embodied_harness::action::{
     ExecuteTask, ExecuteTask_Feedback, ExecuteTask_Goal, ExecuteTask_Result,
 };
-use ros_env::embodied_harness::msg::SessionEvent;
+use ros_env::embodied_harness::msg::{ProtectionState, SessionEvent};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+use crate::following::{self, Following};
 use crate::link::{Link, ANSWER};
 use crate::{readiness, words, End, Failure};
 
 /// What was asked for on the command line.
 pub(crate) struct Wanted<'a> {
     pub instruction: &'a str,
-    pub time_budget: f64,
+    pub time_budget: Duration,
     pub max_steps: u32,
     pub task_id: &'a str,
     pub permissions: &'a [String],
     pub dry_run: bool,
-    pub wait_for_ready: f64,
+    pub wait_for_ready: Duration,
     pub verbose: bool,
 }
 
 /// Longest wait for the result beyond the task's own time: a stop and its confirmation.
 const AFTER_CANCEL: Duration = Duration::from_secs(60);
+
+/// After so long without a line, one says what the robot is at.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// What has been shown.
 struct Shown {
@@ -38,6 +45,10 @@ struct Shown {
     steps: Vec<u32>,
     progress: Instant,
     verbose: bool,
+    /// When the last line was printed.
+    at: Instant,
+    /// What the robot is at.
+    doing: String,
 }
 
 impl Shown {
@@ -45,24 +56,35 @@ impl Shown {
         let stamp = eh_ros_edge::convert::time_ns(&event.stamp);
         let began = *self.began.get_or_insert(stamp);
         if let Some(line) = words::event(event, began, self.verbose) {
-            println!("{line}");
+            self.print(&line);
         }
+    }
+
+    fn print(&mut self, line: &str) {
+        println!("{line}");
+        self.at = Instant::now();
+    }
+
+    /// Says what the robot is at, and what holds it.
+    fn still(&mut self, protection: Option<&ProtectionState>) {
+        let line = words::still(&self.doing, protection, self.at.elapsed());
+        self.print(&line);
     }
 
     fn feedback(&mut self, feedback: &ExecuteTask_Feedback) {
         let elapsed = duration_s(&feedback.elapsed);
         let step = &feedback.finished_step;
+        self.doing = if feedback.command_id.is_empty() {
+            feedback.text.clone()
+        } else {
+            words::status_line(&feedback.skill_status)
+        };
         if step.step > 0 && !self.steps.contains(&step.step) {
             self.steps.push(step.step);
-            println!("{}", words::step_end(step, elapsed));
+            self.print(&words::step_end(step, elapsed));
         } else if self.verbose && self.progress.elapsed() >= Duration::from_secs(1) {
             self.progress = Instant::now();
-            let status = if feedback.command_id.is_empty() {
-                feedback.text.clone()
-            } else {
-                words::status_line(&feedback.skill_status)
-            };
-            println!("{}    {status}", words::clock(elapsed));
+            self.print(&format!("{}    {}", words::clock(elapsed), self.doing));
         }
     }
 }
@@ -82,10 +104,6 @@ pub(crate) async fn run(
     } else {
         wanted.task_id.to_owned()
     };
-    let time_budget = duration_msg_from_s(wanted.time_budget)
-        .map_err(|e| Failure::Argument(format!("--time-budget: {e}")))?;
-    let limit = Duration::try_from_secs_f64(wanted.wait_for_ready)
-        .map_err(|e| Failure::Argument(format!("--wait-for-ready: {e}")))?;
 
     let (events, mut incoming) = mpsc::unbounded_channel();
     let ours = task_id.clone();
@@ -100,7 +118,7 @@ pub(crate) async fn run(
     )?;
     let mut feedback = client.feedback();
     tokio::select! {
-        ready = readiness::wait(link, &client, limit) => ready?,
+        ready = readiness::wait(link, &client, wanted.wait_for_ready) => ready?,
         () = shutdown.requested() => return Ok(End::Canceled),
     }
 
@@ -109,51 +127,71 @@ pub(crate) async fn run(
     let goal = ExecuteTask_Goal {
         task_id: task_id.clone(),
         instruction: wanted.instruction.into(),
-        time_budget,
+        time_budget: budget_msg(wanted.time_budget),
         max_steps: wanted.max_steps,
         permissions: wanted.permissions.to_vec(),
         dry_run: wanted.dry_run,
     };
-    client.send_goal(goal_id, goal, ANSWER).await?;
+    client.send_goal(goal_id, goal.clone(), ANSWER).await?;
     let mut shown = Shown {
         began: None,
         steps: Vec::new(),
         progress: Instant::now(),
         verbose: wanted.verbose,
+        at: Instant::now(),
+        doing: String::new(),
     };
-    let mut request = client.request_result(goal_id)?;
+    // Events under this name may be those of an earlier task, which is not this one if its content differs.
+    let mut is_ours = false;
+    let following = Following::new(&client, goal, goal_id);
     let result = {
-        // A day is longer than any task's budget.
-        let wait = request.wait(Duration::from_secs(86_400 + 600));
-        let mut wait = std::pin::pin!(wait);
+        let mut end = std::pin::pin!(following.end());
         let mut asked = false;
         let mut give_up = std::pin::pin!(async {
             shutdown.requested().await;
-            eh_ros_edge::deadline::sleep(AFTER_CANCEL).await;
+            sleep(AFTER_CANCEL).await;
         });
         loop {
             tokio::select! {
                 biased;
-                Some(event) = incoming.recv() => shown.event(&event),
+                Some(event) = incoming.recv(), if is_ours => shown.event(&event),
                 message = feedback.recv() => match message {
-                    Ok(message) if message.goal_id == goal_id => shown.feedback(&message.feedback),
+                    Ok(message) if message.goal_id == following.goal_id() => {
+                        following.hear();
+                        // What led to this came before it.
+                        while let (false, Ok(event)) = (is_ours, incoming.try_recv()) {
+                            shown.event(&event);
+                        }
+                        is_ours = true;
+                        shown.feedback(&message.feedback);
+                    }
                     // Some were lost on the way; the result has every step.
                     Ok(_) | Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Err(Failure::Silent { what: "execute_task" }),
                 },
-                result = &mut wait => break result?,
+                result = &mut end => break result?,
                 () = shutdown.requested(), if !asked => {
                     asked = true;
                     println!("\ncanceling; waiting for the measured stop (Ctrl-C again ends this program, not the stop)");
-                    if let Err(error) = client.cancel(goal_id, ANSWER).await {
+                    if let Err(error) = client.cancel(following.goal_id(), ANSWER).await {
                         eprintln!("{error}");
                     }
                 },
                 () = &mut give_up => return Err(Failure::Silent { what: "execute_task" }),
+                () = sleep(QUIET.saturating_sub(shown.at.elapsed())) => {
+                    let silence = following.silence();
+                    if silence > following::SILENCE {
+                        shown.print(&words::unheard(silence, following::LOST));
+                    } else {
+                        let protection = link.heard.lock().protection.clone();
+                        shown.still(protection.as_ref());
+                    }
+                }
             }
         }
     };
-    while let Ok(event) = incoming.try_recv() {
+    let other = result.result.error_code == ErrorCode::TaskIdConflict.code();
+    while let (false, Ok(event)) = (other, incoming.try_recv()) {
         shown.event(&event);
     }
     Ok(finish(&result.result, &shown, wanted.dry_run))
@@ -169,9 +207,9 @@ fn finish(result: &ExecuteTask_Result, shown: &Shown, dry_run: bool) -> End {
         }
     }
     println!(
-        "{} after {elapsed:.1} s, {} steps: {}",
+        "{} after {elapsed:.1} s, {}: {}",
         words::outcome(result.outcome),
-        result.steps.len(),
+        words::count(result.steps.len(), "step"),
         result.summary
     );
     if result.error_code != 0 {

@@ -1,5 +1,7 @@
 //! What is shown, as text.
 
+use std::time::Duration;
+
 use eh_contract::session::EventKind;
 use eh_contract::state::{CommandState, ControlEnd, ExecutorState, StopStage, TaskOutcome};
 use eh_contract::verdict::Outcome;
@@ -21,6 +23,12 @@ fn upper(debug: impl std::fmt::Debug) -> String {
         out.extend(c.to_uppercase());
     }
     out
+}
+
+/// A number of things: `1 step`, `2 steps`.
+pub(crate) fn count(number: usize, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{ending}")
 }
 
 /// The state of a command.
@@ -106,7 +114,7 @@ pub(crate) fn event(event: &SessionEvent, began: i64, verbose: bool) -> Option<S
             request_id(&event.payload_json)
         ),
         Some(EventKind::HumanAnswered) => format!("    answered: {}", event.text),
-        Some(EventKind::Plan) => event.text.clone(),
+        Some(EventKind::Plan | EventKind::TaskResumed) => event.text.clone(),
         Some(EventKind::Started) => format!("    {}", event.text),
         Some(EventKind::ControlEnded) => format!("    {}", event.text),
         // Told by the client itself, by the step's report or by the result.
@@ -222,25 +230,63 @@ pub(crate) fn status_line(status: &SkillStatus) -> String {
     out
 }
 
+/// Commands older than this say that nobody drives \[s\].
+const IDLE_AFTER: f64 = 1.0;
+
 /// What protection does.
 pub(crate) fn protection(state: &ProtectionState) -> String {
+    // Commands that come while nobody has declared a run are held back, which is no rest.
+    let driven = state.command_age <= IDLE_AFTER;
     let mode = match state.mode {
         ProtectionState::MODE_PASS => "passes velocities",
         ProtectionState::MODE_SLOW => "slows down",
+        ProtectionState::MODE_STOP
+            if state.reason == ProtectionState::REASON_NO_DECLARED_RUN && !driven =>
+        {
+            "ready, the base is at rest"
+        }
         ProtectionState::MODE_STOP => "holds the base",
         ProtectionState::MODE_LATCHED => "STOPPED until it is reset",
         _ => "unknown",
     };
-    let mut out = format!("{mode}: {}", state.message);
+    let mut out = mode.to_owned();
     if state.stop_latched {
-        out.push_str(&format!(
-            "; stop {} by {} is {}",
-            state.stop_id,
-            state.stop_source,
-            stop_stage(state.stop_stage)
-        ));
+        out.push_str(&format!(" ({})", stop_stage(state.stop_stage)));
+    }
+    if !state.message.is_empty() {
+        out.push_str(&format!(": {}", state.message));
     }
     out
+}
+
+/// What the robot is at while nothing new is told, and what protection does about it.
+pub(crate) fn still(doing: &str, state: Option<&ProtectionState>, quiet: Duration) -> String {
+    let mut out = format!("{BLANK}    ");
+    if doing.is_empty() {
+        out.push_str("waiting for the harness");
+    } else {
+        out.push_str(&format!("still: {doing}"));
+    }
+    out.push_str(&format!(" ({:.0} s without news)", quiet.as_secs_f64()));
+    // That no velocity comes tells nothing new of a robot that moves its arm.
+    let held = state.filter(|s| {
+        s.mode != ProtectionState::MODE_PASS
+            && s.reason != ProtectionState::REASON_NO_DECLARED_RUN
+            && s.reason != ProtectionState::REASON_COMMAND_TIMEOUT
+    });
+    if let Some(state) = held {
+        out.push_str(&format!("\n{BLANK}    protection {}", protection(state)));
+    }
+    out
+}
+
+/// What is said while the harness itself is not heard.
+pub(crate) fn unheard(silence: Duration, limit: Duration) -> String {
+    format!(
+        "{BLANK}    nothing is heard of harness_node for {:.0} s; it is waited for, {:.0} s in all, in case it is started again",
+        silence.as_secs_f64(),
+        limit.as_secs_f64()
+    )
 }
 
 /// Who holds the lease.
@@ -334,6 +380,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_thing_is_not_several() {
+        assert_eq!(count(0, "step"), "0 steps");
+        assert_eq!(count(1, "step"), "1 step");
+        assert_eq!(count(2, "skill"), "2 skills");
+    }
+
+    #[test]
     fn names_are_as_in_messages() {
         assert_eq!(command_state(9), "SUCCEEDED");
         assert_eq!(command_state(200), "state 200");
@@ -341,6 +394,62 @@ mod tests {
         assert_eq!(outcome(5), "UNKNOWN");
         assert_eq!(error(10108), "10108 RESOURCE_BUSY");
         assert_eq!(error(9), "9");
+    }
+
+    #[test]
+    fn a_robot_at_rest_is_no_fault_and_a_stop_is_told_once() {
+        let rest = ProtectionState {
+            mode: ProtectionState::MODE_STOP,
+            reason: ProtectionState::REASON_NO_DECLARED_RUN,
+            message: "nobody drives".into(),
+            command_age: f64::INFINITY,
+            ..ProtectionState::default()
+        };
+        assert_eq!(
+            protection(&rest),
+            "ready, the base is at rest: nobody drives"
+        );
+        let driven = ProtectionState {
+            command_age: 0.05,
+            ..rest.clone()
+        };
+        assert!(protection(&driven).starts_with("holds the base: "));
+        let stopped = ProtectionState {
+            mode: ProtectionState::MODE_LATCHED,
+            reason: ProtectionState::REASON_STOP_REQUESTED,
+            message: "stop s-1 asked by \"ann\" (smoke) is latched".into(),
+            stop_id: "s-1".into(),
+            stop_source: "ann".into(),
+            stop_stage: StopStage::Confirmed.to_wire(),
+            stop_latched: true,
+            ..rest
+        };
+        let text = protection(&stopped);
+        assert!(text.starts_with("STOPPED until it is reset (CONFIRMED): stop s-1"));
+        assert_eq!(text.matches("s-1").count(), 1, "{text}");
+        assert_eq!(text.matches("ann").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn silence_is_explained_by_what_holds_the_robot() {
+        let quiet = Duration::from_secs(5);
+        let blocked = ProtectionState {
+            mode: ProtectionState::MODE_STOP,
+            reason: ProtectionState::REASON_STOP_ZONE,
+            message: "something is 0.020 m from the footprint".into(),
+            command_age: 0.05,
+            ..ProtectionState::default()
+        };
+        let text = still("navigate_to STARTED, 40 %", Some(&blocked), quiet);
+        assert!(text.contains("still: navigate_to STARTED, 40 % (5 s without news)"));
+        assert!(text.contains("protection holds the base: something is 0.020 m"));
+        // An arm moves without velocities of the base.
+        let arm = ProtectionState {
+            reason: ProtectionState::REASON_COMMAND_TIMEOUT,
+            ..blocked
+        };
+        assert!(!still("pick STARTED", Some(&arm), quiet).contains("protection"));
+        assert!(still("", None, quiet).contains("waiting for the harness"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Holding the control lease: acquired once, renewed three times in its lifetime, released at the end.
+//! The control lease: `eh_harness::lease` decides, this calls `manage_lease` and looks at the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use eh_contract::ErrorCode;
-use eh_harness::Event;
+use eh_harness::lease::{LeaseAnswer, LeaseCall, LeaseEffect, LeaseHolder, LeaseOperation};
 use eh_ros_edge::convert::command::budget_msg;
 use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::NodeClock;
@@ -16,22 +16,24 @@ use ros_env::embodied_harness::srv::{ManageLease, ManageLease_Request, ManageLea
 use crate::loop_thread::Inbox;
 use crate::neighbours::ServiceCaller;
 
-/// What is held, and by which grant.
-#[derive(Default)]
-struct Held {
-    token: Option<u64>,
-    /// Grows with each acquire and release, so that an older renewal ends.
-    turn: u64,
-    /// An acquire has not been answered yet: another one would only make its grant obsolete.
-    asking: bool,
-}
+/// Looks in one lifetime of the lease: some in each third, after which it is renewed.
+const LOOKS: u32 = 12;
 
-/// How often the clock is looked at while waiting for simulated time.
+/// How often the clock is looked at while simulated time is waited for.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// Longest wait for the answer to a release at the end of the process.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+struct Inner {
+    holder: LeaseHolder,
+    /// Whether somebody looks at the clock already.
+    watched: bool,
+}
 
 /// The control lease as this node holds it. Clones share it.
 #[derive(Clone)]
-pub(crate) struct LeaseHolder {
+pub(crate) struct Lease {
     node: Node,
     /// The lease lives on the budget clock, as protection counts its life.
     clock: NodeClock,
@@ -39,10 +41,10 @@ pub(crate) struct LeaseHolder {
     controller_id: String,
     ttl: Duration,
     inbox: Inbox,
-    held: Arc<Mutex<Held>>,
+    inner: Arc<Mutex<Inner>>,
 }
 
-impl LeaseHolder {
+impl Lease {
     pub(crate) fn new(
         node: &Node,
         caller: ServiceCaller<ManageLease>,
@@ -50,176 +52,134 @@ impl LeaseHolder {
         ttl: Duration,
         inbox: Inbox,
     ) -> Self {
-        LeaseHolder {
+        Lease {
             node: node.clone(),
             clock: NodeClock::of(node),
             caller,
             controller_id,
             ttl,
             inbox,
-            held: Arc::default(),
+            inner: Arc::new(Mutex::new(Inner {
+                holder: LeaseHolder::new(ttl),
+                watched: false,
+            })),
         }
-    }
-
-    async fn call(
-        &self,
-        operation: u8,
-        token: u64,
-        limit: Duration,
-    ) -> Result<ManageLease_Response, String> {
-        self.caller
-            .call(
-                ManageLease_Request {
-                    operation,
-                    controller_id: self.controller_id.clone(),
-                    token,
-                    ttl: budget_msg(self.ttl),
-                    take_over: false,
-                },
-                limit,
-            )
-            .await
     }
 
     /// Acquires it, tells the loop, and renews it until it is released or lost.
     pub(crate) fn acquire(&self) {
-        let turn = {
-            let mut held = self.held.lock();
-            if held.asking {
-                return;
-            }
-            held.asking = true;
-            held.turn += 1;
-            held.turn
-        };
-        let this = self.clone();
-        drop(self.node.commands().run(async move {
-            let asked = this.clock.budget_ns();
-            let answer = this
-                .call(ManageLease_Request::OPERATION_ACQUIRE, 0, this.ttl)
-                .await;
-            this.held.lock().asking = false;
-            match answer {
-                Ok(answer) if answer.error_code == ErrorCode::None.code() => {
-                    let token = answer.lease.token;
-                    let ours = {
-                        let mut held = this.held.lock();
-                        let ours = held.turn == turn;
-                        if ours {
-                            held.token = Some(token);
-                        }
-                        ours
-                    };
-                    if ours {
-                        this.inbox.event(Event::LeaseGranted { token });
-                        this.renew(turn, token, asked).await;
-                    } else {
-                        // Released or asked for again meanwhile.
-                        let _ = this
-                            .call(ManageLease_Request::OPERATION_RELEASE, token, this.ttl)
-                            .await;
-                    }
-                }
-                Ok(answer) => this.inbox.event(Event::LeaseRefused {
-                    reason: answer.error_msg,
-                }),
-                Err(reason) => this.inbox.event(Event::LeaseRefused { reason }),
-            }
-        }));
-    }
-
-    /// Waits on the budget clock.
-    async fn pass(&self, duration: Duration) {
-        if !self.clock.is_simulated() {
-            return sleep(duration).await;
-        }
-        let begin = self.clock.budget_ns();
-        // A clock that is set back ends the wait: the lease's life is then uncertain.
-        while (0..nanoseconds(duration)).contains(&(self.clock.budget_ns() - begin)) {
-            sleep(LOOK).await;
-        }
-    }
-
-    async fn renew(&self, turn: u64, token: u64, granted: i64) {
-        let mut alive_from = granted;
-        loop {
-            self.pass(self.ttl / 3).await;
-            if self.held.lock().turn != turn {
-                return;
-            }
-            let asked = self.clock.budget_ns();
-            let answer = self
-                .call(ManageLease_Request::OPERATION_RENEW, token, self.ttl / 3)
-                .await;
-            if self.held.lock().turn != turn {
-                return;
-            }
-            match answer {
-                Ok(answer) if answer.error_code == ErrorCode::None.code() => alive_from = asked,
-                Ok(answer) => return self.lose(turn, answer.error_msg),
-                // One answer may be lost; the lease lives on until its time is over.
-                Err(reason) if self.clock.budget_ns() - alive_from >= nanoseconds(self.ttl) => {
-                    return self.lose(turn, format!("it could not be renewed: {reason}"));
-                }
-                Err(_) => {}
-            }
-        }
-    }
-
-    fn lose(&self, turn: u64, reason: String) {
-        {
-            let mut held = self.held.lock();
-            if held.turn != turn {
-                return;
-            }
-            held.turn += 1;
-            held.token = None;
-        }
-        self.inbox.event(Event::LeaseLost { reason });
+        let effects = self.inner.lock().holder.acquire(self.now());
+        self.perform(effects);
+        self.watch();
     }
 
     /// What protection says about the lease.
     pub(crate) fn seen(&self, message: &ControlLease) {
-        let lost = {
-            let held = self.held.lock();
-            match held.token {
-                Some(token) if message.token > token => Some(held.turn),
-                _ => None,
-            }
-        };
-        if let Some(turn) = lost {
-            let holder = if message.controller_id.is_empty() {
-                "nobody"
-            } else {
-                &message.controller_id
-            };
-            self.lose(
-                turn,
-                format!("it was given to {holder} with token {}", message.token),
-            );
-        }
+        let effects = self
+            .inner
+            .lock()
+            .holder
+            .seen(message.token, &message.controller_id);
+        self.perform(effects);
     }
 
-    /// Releases it; what is not held is not released.
+    /// Releases it and waits for the answer; what is not held is not released. If the answer does not come
+    /// the lease expires by itself.
     pub(crate) async fn release(&self) {
-        let token = {
-            let mut held = self.held.lock();
-            held.turn += 1;
-            held.token.take()
-        };
-        if let Some(token) = token {
-            // If it fails the lease expires by itself.
-            let _ = self
-                .call(
-                    ManageLease_Request::OPERATION_RELEASE,
-                    token,
-                    Duration::from_secs(1),
-                )
-                .await;
+        let effects = self.inner.lock().holder.release();
+        for effect in effects {
+            match effect {
+                LeaseEffect::Call(call) => {
+                    let call = LeaseCall {
+                        limit: call.limit.min(FAREWELL),
+                        ..call
+                    };
+                    let _ = self.call(call).await;
+                }
+                LeaseEffect::Tell(event) => self.inbox.event(event),
+            }
         }
     }
-}
 
-fn nanoseconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+    fn now(&self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.clock.budget_ns()).unwrap_or(0))
+    }
+
+    fn perform(&self, effects: Vec<LeaseEffect>) {
+        for effect in effects {
+            match effect {
+                LeaseEffect::Tell(event) => self.inbox.event(event),
+                LeaseEffect::Call(call) => {
+                    let this = self.clone();
+                    drop(self.node.commands().run(async move {
+                        let answer = this.call(call).await;
+                        let now = this.now();
+                        let effects = this.inner.lock().holder.answered(call.ticket, answer, now);
+                        this.perform(effects);
+                    }));
+                }
+            }
+        }
+    }
+
+    async fn call(&self, call: LeaseCall) -> LeaseAnswer {
+        let (operation, token) = match call.operation {
+            LeaseOperation::Acquire => (ManageLease_Request::OPERATION_ACQUIRE, 0),
+            LeaseOperation::Renew { token } => (ManageLease_Request::OPERATION_RENEW, token),
+            LeaseOperation::Release { token } => (ManageLease_Request::OPERATION_RELEASE, token),
+        };
+        let request = ManageLease_Request {
+            operation,
+            controller_id: self.controller_id.clone(),
+            token,
+            ttl: budget_msg(self.ttl),
+            take_over: false,
+        };
+        let answer: Result<ManageLease_Response, String> =
+            self.caller.call(request, call.limit).await;
+        match answer {
+            Ok(answer) if answer.error_code == ErrorCode::None.code() => LeaseAnswer::Granted {
+                token: answer.lease.token,
+            },
+            Ok(answer) => LeaseAnswer::Refused {
+                reason: answer.error_msg,
+            },
+            Err(reason) => LeaseAnswer::Missing { reason },
+        }
+    }
+
+    /// Looks at the clock as long as something is waited for.
+    fn watch(&self) {
+        {
+            let mut inner = self.inner.lock();
+            if inner.watched {
+                return;
+            }
+            inner.watched = true;
+        }
+        let this = self.clone();
+        drop(self.node.commands().run(async move {
+            loop {
+                let due = {
+                    let mut inner = this.inner.lock();
+                    let due = inner.holder.next_due();
+                    inner.watched = due.is_some();
+                    due
+                };
+                let Some(due) = due else { return };
+                let left = due.saturating_sub(this.now());
+                // What is left of simulated time may pass faster than here, or not at all.
+                sleep(if this.clock.is_simulated() {
+                    LOOK
+                } else {
+                    // An answer brings the next moment forward.
+                    left.min(this.ttl / LOOKS).max(Duration::from_millis(1))
+                })
+                .await;
+                let now = this.now();
+                let effects = this.inner.lock().holder.tick(now);
+                this.perform(effects);
+            }
+        }));
+    }
 }

@@ -1,6 +1,7 @@
 //! The thread that owns the decisions and the disk.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,12 +10,15 @@ use eh_contract::session::{SessionEvent, TaskRecord};
 use eh_contract::state::{CommandState, TaskOutcome};
 use eh_contract::{ErrorCode, Stamp};
 use eh_harness::admission::{read_goal, Repeated, TaskGoal};
+use eh_harness::checkpoint::command_in_work;
 use eh_harness::effect::TaskFeedback;
 use eh_harness::error::{AnswerError, SettleError};
+use eh_harness::performing::{Desk, DiskNews, Performer, Save};
 use eh_harness::{Effect, Event, Harness, Restored, Turned};
 use eh_ledger::issuer::IssuerRecord;
 use eh_ledger::issuer_event::Finality;
 use eh_ledger::issuer_policy::Now;
+use eh_ros_edge::failpoint::{reach, Moment};
 use eh_ros_edge::NodeClock;
 use eh_store::{HarnessStore, StoreError};
 use rand::rngs::StdRng;
@@ -112,6 +116,7 @@ impl Inbox {
 
 struct Loop {
     harness: Harness,
+    desk: Desk,
     store: HarnessStore,
     clock: NodeClock,
     rng: StdRng,
@@ -128,8 +133,13 @@ pub(crate) fn start(
     logger: Logger,
 ) -> Result<(JoinHandle<()>, Inbox), Error> {
     let store = HarnessStore::open(&parameters.state_directory.join(FILE))?;
-    let commands = store.open_commands()?;
+    let mut commands = store.open_commands()?;
     let tasks = store.running_tasks()?;
+    for id in tasks.iter().filter_map(command_in_work) {
+        if !commands.iter().any(|c| c.command_id() == id) {
+            commands.extend(store.command(&id)?);
+        }
+    }
     let mut sequences = BTreeMap::new();
     for task_id in commands
         .iter()
@@ -152,6 +162,8 @@ pub(crate) fn start(
         .name("loop".into())
         .spawn(move || {
             let now = now(&clock);
+            let running = tasks.iter().map(|t: &TaskRecord| t.request.task_id.clone());
+            let desk = Desk::new(running);
             let restored = Restored {
                 commands,
                 tasks,
@@ -160,6 +172,7 @@ pub(crate) fn start(
             let (harness, effects) = Harness::new(settings, restored, now);
             let mut this = Loop {
                 harness,
+                desk,
                 store,
                 clock,
                 rng: StdRng::from_os_rng(),
@@ -201,13 +214,17 @@ impl Loop {
                 self.take(Event::Tick);
                 if let Some(until) = stop_until {
                     let late = Instant::now() >= until;
-                    if late && !self.harness.is_idle() {
+                    let idle = self.harness.is_idle() && self.desk.trouble().is_none();
+                    if late && !idle {
                         log_error!(
                             &self.logger,
-                            "what runs did not stand still in time; it is taken up at the next start"
+                            "{}; it is taken up at the next start",
+                            self.desk
+                                .trouble()
+                                .unwrap_or("what runs did not stand still in time")
                         );
                     }
-                    if late || self.harness.is_idle() {
+                    if late || idle {
                         stop_until = None;
                         let _ = self.outbox.send(Output::Halt);
                     }
@@ -361,72 +378,47 @@ impl Loop {
         }
     }
 
-    /// Performs effects in their order. When the disk fails, nothing that relies on it is done.
-    fn perform(&mut self, effects: Vec<Effect>) {
-        if let Err(error) = self.perform_until_failure(effects) {
-            log_error!(&self.logger, "{error}");
-            let mut turned = Turned {
-                now: now(&self.clock),
-                rng: &mut self.rng,
-            };
-            let event = Event::StorageFailed {
-                reason: error.to_string(),
-            };
-            let effects = self.harness.handle(event, &mut turned);
-            // What follows from the failure can't be made durable either; stopping needs no disk.
-            for effect in effects.into_iter().filter(needs_no_disk) {
-                self.give_out(effect);
+    /// Performs effects in their order, and those that follow when the disk begins or ceases to fail.
+    fn perform(&mut self, mut effects: Vec<Effect>) {
+        let mut desk = std::mem::replace(&mut self.desk, Desk::new([]));
+        loop {
+            let now = now(&self.clock);
+            let Ok(news) = desk.perform(effects, now.steady, self);
+            let Some(news) = news else { break };
+            match &news {
+                DiskNews::Failed(reason) => log_error!(&self.logger, "{reason}"),
+                DiskNews::Works => log_warn!(&self.logger, "everything is durable again"),
+            }
+            let rng = &mut self.rng;
+            effects = self.harness.handle(news.into(), &mut Turned { now, rng });
+        }
+        self.desk = desk;
+    }
+}
+
+impl Performer for Loop {
+    type Ended = Infallible;
+
+    fn save(&mut self, save: &Save) -> Result<Result<(), String>, Infallible> {
+        let failpoint = save.failpoint();
+        reach(failpoint, Moment::Before);
+        let saved = match save {
+            Save::Command(record) => self.store.save_command(record),
+            Save::Task(record) => self.store.save_task(record),
+            Save::Events(events) => self.store.append_events(events),
+        };
+        reach(failpoint, Moment::After);
+        if let (Save::Events(events), Ok(())) = (save, &saved) {
+            for event in events {
+                let _ = self.outbox.send(Output::Publish(Box::new(event.clone())));
             }
         }
+        Ok(saved.map_err(|error| error.to_string()))
     }
 
-    fn perform_until_failure(&mut self, effects: Vec<Effect>) -> Result<(), StoreError> {
-        let mut events = Vec::new();
-        let mut failure = None;
-        for effect in effects {
-            if failure.is_some() {
-                if needs_no_disk(&effect) {
-                    self.give_out(effect);
-                }
-                continue;
-            }
-            let outcome = match effect {
-                Effect::Journal(event) => {
-                    events.push(*event);
-                    Ok(())
-                }
-                // What was noted before is durable before anything else is done.
-                other => self.flush(&mut events).and_then(|()| match other {
-                    Effect::SaveCommand(record) => self.store.save_command(&record),
-                    Effect::SaveTask(record) => self.store.save_task(&record),
-                    other => {
-                        self.give_out(other);
-                        Ok(())
-                    }
-                }),
-            };
-            failure = outcome.err();
-        }
-        let outcome = self.flush(&mut events);
-        match failure {
-            Some(error) => Err(error),
-            None => outcome,
-        }
-    }
-
-    fn flush(&mut self, events: &mut Vec<SessionEvent>) -> Result<(), StoreError> {
-        if events.is_empty() {
-            return Ok(());
-        }
-        let batch = std::mem::take(events);
-        self.store.append_events(&batch)?;
-        for event in batch {
-            let _ = self.outbox.send(Output::Publish(Box::new(event)));
-        }
-        Ok(())
-    }
-
-    fn give_out(&mut self, effect: Effect) {
+    fn give_out(&mut self, effect: Effect) -> Result<(), Infallible> {
+        let failpoint = effect.failpoint();
+        reach(failpoint, Moment::Before);
         match effect {
             Effect::Feedback(feedback) => {
                 for watcher in self.watchers.get(&feedback.task_id).into_iter().flatten() {
@@ -443,31 +435,29 @@ impl Loop {
             Effect::Warn(text) => log_warn!(&self.logger, "{text}"),
             other => {
                 let _ = self.outbox.send(Output::Effect(other));
+                // It passes the place after it on the other thread.
+                return Ok(());
             }
         }
+        reach(failpoint, Moment::After);
+        Ok(())
     }
 }
 
-/// Effects that are right also when nothing can be written: they stop, release and tell.
-const fn needs_no_disk(effect: &Effect) -> bool {
-    match effect {
-        Effect::CancelGoal { .. }
-        | Effect::QueryExecutor { .. }
-        | Effect::ReleaseLease
-        | Effect::AskHuman(_)
-        | Effect::Feedback(_)
-        | Effect::Finish(_)
-        | Effect::Warn(_) => true,
-        Effect::SaveCommand(_)
-        | Effect::SaveTask(_)
-        | Effect::Journal(_)
-        | Effect::ReadScene { .. }
-        | Effect::Begin { .. }
-        | Effect::Plan(_)
-        | Effect::AcquireLease
-        | Effect::SendGoal(_)
-        | Effect::Evaluate { .. }
-        | Effect::SettleExecutor { .. }
-        | Effect::ApplyEffects { .. } => false,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tests_that_kill_know_every_failpoint() {
+        let file: serde_json::Value =
+            serde_json::from_str(include_str!("../../../test/data/failpoints.json")).unwrap();
+        let known: Vec<&str> = file["harness"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|name| name.as_str().unwrap())
+            .collect();
+        assert_eq!(known, Effect::FAILPOINTS);
     }
 }

@@ -174,19 +174,7 @@ pub(crate) fn catalog(message: &SkillCatalog) -> (Catalog, Vec<String>) {
 
 /// Reads the latched stop out of protection's state.
 pub(crate) fn stop(message: &ProtectionState) -> StopView {
-    let source = if message.stop_source.is_empty() {
-        "somebody"
-    } else {
-        &message.stop_source
-    };
-    StopView {
-        latched: message.stop_latched,
-        text: if message.stop_latched {
-            format!("{source}: {}", message.message)
-        } else {
-            String::new()
-        },
-    }
+    StopView::told(message.stop_latched, &message.message)
 }
 
 /// Reads the whole scene.

@@ -14,6 +14,7 @@ use eh_harness::{Effect, Event};
 use eh_ledger::issuer_event::Finality;
 use eh_ros_edge::convert::{command, skill, task, verdict};
 use eh_ros_edge::deadline::sleep;
+use eh_ros_edge::failpoint::{reach, Moment};
 use eh_ros_edge::{qos, within, GoalClient, GoalClientError, NodeClock, Shutdown};
 use parking_lot::Mutex;
 use rclrs::{
@@ -33,7 +34,7 @@ use rosidl_runtime_rs::Service;
 use tokio::sync::mpsc::UnboundedReceiver;
 use uuid::Uuid;
 
-use crate::lease::LeaseHolder;
+use crate::lease::Lease;
 use crate::loop_thread::{Inbox, Output};
 use crate::planner_thread::Question;
 use crate::{messages, Error, Parameters};
@@ -121,7 +122,7 @@ pub(crate) struct Neighbours {
     clock: NodeClock,
     inbox: Inbox,
     planner: Sender<Question>,
-    lease: LeaseHolder,
+    lease: Lease,
     query_scene: ServiceCaller<QueryScene>,
     apply_effects: ServiceCaller<ApplyEffects>,
     evaluator: GoalClient<EvaluateRun>,
@@ -141,7 +142,7 @@ impl Neighbours {
         inbox: Inbox,
         planner: Sender<Question>,
     ) -> Result<Arc<Self>, Error> {
-        let lease = LeaseHolder::new(
+        let lease = Lease::new(
             node,
             ServiceCaller::new(node, &parameters.manage_lease_service)?,
             parameters.settings.controller_id.clone(),
@@ -183,7 +184,7 @@ impl Neighbours {
     }
 
     /// The control lease.
-    pub(crate) const fn lease(&self) -> &LeaseHolder {
+    pub(crate) const fn lease(&self) -> &Lease {
         &self.lease
     }
 
@@ -511,7 +512,11 @@ pub(crate) fn perform(
     neighbours.node.commands().run(async move {
         while let Some(output) = outputs.recv().await {
             match output {
-                Output::Effect(effect) => perform_one(&this, effect),
+                Output::Effect(effect) => {
+                    let failpoint = effect.failpoint();
+                    perform_one(&this, effect);
+                    reach(failpoint, Moment::After);
+                }
                 Output::Publish(event) => {
                     let message = task::session_event_msg(&event);
                     this.warn(this.session_events.publish(message).err());

@@ -237,6 +237,12 @@ impl Parameters {
                 policy,
                 embodiment,
                 waits,
+                resume_tasks: flag(
+                    node,
+                    "resume_tasks",
+                    true,
+                    "Whether a task that a crash of this node left in the middle is gone on with when the node is back. False: its command is stopped and the task ends.",
+                )?,
             },
             planner,
             vocabulary: texts(

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use eh_contract::scene::SceneSnapshot;
 use eh_harness::effect::PlanRequest;
-use eh_harness::grounding::START;
-use eh_harness::Event;
-use eh_planner::{Planner, PlanningContext, SymbolicPlanner, TaskInput};
+use eh_harness::{thinking, Event};
+use eh_planner::{Planner, SymbolicPlanner};
 
 use crate::loop_thread::Inbox;
 use crate::{Error, Parameters};
@@ -60,42 +59,7 @@ fn answer(planner: &dyn Planner, vocabulary: &[String], question: Question) -> E
             ticket,
             instruction,
             scene,
-        } => Event::Begun {
-            ticket,
-            result: planner
-                .begin(&TaskInput {
-                    instruction: &instruction,
-                    snapshot: &scene,
-                    vocabulary,
-                })
-                .map(Box::new),
-        },
-        Question::Next(request) => {
-            let PlanRequest {
-                ticket,
-                mut program,
-                scene,
-                skills,
-                history,
-                answers,
-                now,
-            } = *request;
-            let turn = planner.next(
-                &mut program,
-                &PlanningContext {
-                    snapshot: &scene,
-                    now,
-                    skills: &skills,
-                    history: &history,
-                    answers: &answers,
-                    start_ref: START,
-                },
-            );
-            Event::Turned {
-                ticket,
-                program: Box::new(program),
-                turn,
-            }
-        }
+        } => thinking::begin(planner, ticket, &instruction, &scene, vocabulary),
+        Question::Next(request) => thinking::next(planner, *request),
     }
 }

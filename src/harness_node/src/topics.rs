@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use eh_harness::Event;
 use eh_ros_edge::convert::{command, skill};
-use eh_ros_edge::qos;
+use eh_ros_edge::{qos, streams};
 use parking_lot::Mutex;
 use rclrs::{log_warn, IntoPrimitiveOptions, Node, RclrsError, ToLogParams};
 use ros_env::embodied_harness::msg::{
@@ -26,9 +26,11 @@ pub(crate) fn subscribe(
     neighbours: &Arc<Neighbours>,
 ) -> Result<Vec<Box<dyn Any>>, RclrsError> {
     let mut handles: Vec<Box<dyn Any>> = Vec::new();
+    // Beacons, lease and protection come several times a second.
+    let streams = streams(node)?;
 
     let (to, logger, meet) = (inbox.clone(), node.logger().clone(), Arc::clone(neighbours));
-    handles.push(Box::new(node.create_subscription::<SkillCatalog, _>(
+    handles.push(Box::new(streams.create_subscription::<SkillCatalog, _>(
         "skill_catalog".qos(qos::state_latched(MOST_EXECUTORS)),
         move |message: SkillCatalog| {
             let (catalog, refused) = messages::catalog(&message);
@@ -41,7 +43,7 @@ pub(crate) fn subscribe(
     )?));
 
     let to = inbox.clone();
-    handles.push(Box::new(node.create_subscription::<ExecutorBeacon, _>(
+    handles.push(Box::new(streams.create_subscription::<ExecutorBeacon, _>(
         "executor_beacon".qos(qos::control()),
         move |message: ExecutorBeacon| {
             if let Some(beacon) = command::beacon(&message) {
@@ -51,40 +53,45 @@ pub(crate) fn subscribe(
     )?));
 
     let (to, logger) = (inbox.clone(), node.logger().clone());
-    handles.push(Box::new(node.create_subscription::<SkillStatusArray, _>(
-        "skill_status".qos(qos::state_latched(MOST_EXECUTORS)),
-        move |message: SkillStatusArray| {
-            for status in &message.statuses {
-                match skill::status(status) {
-                    Ok(status) => to.event(Event::Status(Box::new(status))),
-                    Err(error) => log_warn!(
-                        logger.throttle(std::time::Duration::from_secs(5)),
-                        "a status of {} is left out: {error}",
-                        message.executor
-                    ),
+    handles.push(Box::new(
+        streams.create_subscription::<SkillStatusArray, _>(
+            "skill_status".qos(qos::state_latched(MOST_EXECUTORS)),
+            move |message: SkillStatusArray| {
+                for status in &message.statuses {
+                    match skill::status(status) {
+                        Ok(status) => to.event(Event::Status(Box::new(status))),
+                        Err(error) => log_warn!(
+                            logger.throttle(std::time::Duration::from_secs(5)),
+                            "a status of {} is left out: {error}",
+                            message.executor
+                        ),
+                    }
                 }
-            }
-        },
-    )?));
+            },
+        )?,
+    ));
 
     let watched = Arc::clone(neighbours);
-    handles.push(Box::new(node.create_subscription::<ControlLease, _>(
+    handles.push(Box::new(streams.create_subscription::<ControlLease, _>(
         "control_lease".qos(qos::state_latched(1)),
         move |message: ControlLease| watched.lease().seen(&message),
     )?));
 
     let to = inbox.clone();
     let last = Mutex::new(None);
-    handles.push(Box::new(node.create_subscription::<ProtectionState, _>(
-        "protection_state".qos(qos::state_latched(1)),
-        move |message: ProtectionState| {
-            let stop = messages::stop(&message);
-            // Twice a second and more: only changes are news.
-            let before = last.lock().replace(stop.clone());
-            if before.as_ref() != Some(&stop) {
-                to.event(Event::StopSeen(stop));
-            }
-        },
-    )?));
+    handles.push(Box::new(
+        streams.create_subscription::<ProtectionState, _>(
+            "protection_state".qos(qos::state_latched(1)),
+            move |message: ProtectionState| {
+                let stop = messages::stop(&message);
+                // Twice a second and more: only changes are news.
+                let before = last.lock().replace(stop.clone());
+                if before.as_ref() != Some(&stop) {
+                    to.event(Event::StopSeen(stop));
+                }
+            },
+        )?,
+    ));
+    handles.push(Box::new(streams));
     Ok(handles)
 }

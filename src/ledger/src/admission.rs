@@ -44,7 +44,7 @@ impl KnownSkill {
 /// The control lease as the executor sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseView {
-    /// The newest token ever seen, from the lease, from commands and from the journal.
+    /// The newest token ever known, from the lease and from the journal.
     pub newest_token: u64,
     /// Whether the newest lease is held and has not expired on this executor's steady clock.
     pub live: bool,
@@ -494,6 +494,16 @@ fn check_sender(request: &Request<'_>, view: &ExecutorView<'_>) -> Result<(), Re
             format!("no live control lease is known here (newest token {}); acquire or renew it with manage_lease, and check that control_lease is published", view.lease.newest_token),
         );
     }
+    if envelope.fencing_token > view.lease.newest_token {
+        // Only the lease itself makes a token known: a number that somebody made up must shut nobody out.
+        return fail(
+            ErrorCode::ExecutorNoLease,
+            format!(
+                "token {} is newer than the newest that control_lease has told here, {}; if it was granted, that is told in a moment: send a new command then",
+                envelope.fencing_token, view.lease.newest_token
+            ),
+        );
+    }
     if envelope.fencing_token == view.lease.newest_token
         && !view.lease.controller_id.is_empty()
         && view.lease.controller_id != envelope.controller_id
@@ -564,7 +574,7 @@ fn check_robot(admitted: &Admitted, view: &ExecutorView<'_>) -> Result<(), Refus
     if let Some(stop_id) = view.stop_latched {
         return Err(Refusal {
             code: ErrorCode::StopLatched,
-            message: format!("stop {stop_id:?} is latched; an operator resets it with reset_stop"),
+            message: format!("stop {stop_id:?} is latched; when it is safe, reset it with \"harness reset\" or the service reset_stop"),
         });
     }
     for resource in &admitted.resources {

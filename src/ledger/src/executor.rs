@@ -133,7 +133,7 @@ impl StopCause {
             ),
             StopCause::Stop => (
                 ErrorCode::StopLatched.code(),
-                "stopped because a stop of the robot is latched; an operator resets it with reset_stop".into(),
+                "stopped because a stop of the robot is latched; when it is safe, reset it with \"harness reset\" or the service reset_stop".into(),
             ),
             StopCause::LeaseExpired => (
                 ErrorCode::ExecutorNoLease.code(),
@@ -295,16 +295,7 @@ impl ExecutorRecord {
 
     /// True while it keeps others from its resources: from ACCEPTED until it is settled.
     pub const fn holds(&self) -> bool {
-        match self.state {
-            ExecutorState::Accepted
-            | ExecutorState::Started
-            | ExecutorState::Canceling
-            | ExecutorState::Ended => true,
-            ExecutorState::Unspecified
-            | ExecutorState::Received
-            | ExecutorState::Rejected
-            | ExecutorState::Settled => false,
-        }
+        self.state.holds_resources()
     }
 
     /// True when nothing changes any more.

@@ -251,6 +251,25 @@ impl IssuerRecord {
         }
     }
 
+    /// How long ago each deadline began, in seconds; what is longer ago than every budget is all the same.
+    #[cfg(test)]
+    pub(crate) fn waits(&self, now: Duration) -> [u64; 9] {
+        let watch = &self.watch;
+        [
+            watch.dispatched,
+            watch.last_sign,
+            watch.last_query,
+            watch.last_cancel,
+            watch.cancel_requested,
+            watch.running,
+            watch.evaluating,
+            watch.last_settle,
+            // This one is a length of time, not a point in it.
+            now.saturating_sub(watch.grace),
+        ]
+        .map(|then| now.saturating_sub(then).as_secs().min(1000))
+    }
+
     fn illegal(&self, event: &'static str) -> IssuerError {
         IssuerError::IllegalEvent {
             command_id: self.command.command_id.clone(),

@@ -73,7 +73,8 @@ pub enum IssuerEvent {
     },
     /// The executor told where the command is: topic, feedback, result or answer to a question.
     Status(Box<SkillStatus>),
-    /// The executor was asked and does not know the command.
+    /// The executor was asked, no longer ago than the policy's `delivery_margin`, and does not know the
+    /// command. An older answer must be dropped: the command may have arrived since.
     NotFound {
         /// Process life of the executor that answered; empty where not known.
         boot_id: String,

@@ -21,3 +21,6 @@ pub mod issuer_event;
 pub mod issuer_ledger;
 pub mod issuer_policy;
 pub mod restart;
+
+#[cfg(test)]
+mod model;

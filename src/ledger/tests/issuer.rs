@@ -143,12 +143,32 @@ fn verdict(outcome: Outcome) -> Ev {
         evidence: vec![],
         judge: "predicates".into(),
         judge_version: "1".into(),
-        stamp: Stamp::from_secs_f64(1006.0),
+        stamp: Stamp::from_secs_f64(1100.0),
     }))
 }
 
 fn position(effects: &[Fx], wanted: impl Fn(&Fx) -> bool) -> Option<usize> {
     effects.iter().position(wanted)
+}
+
+/// Evidence has to be from after the end; a verdict from before it can't rest on any, whoever gave it.
+#[test]
+fn a_success_from_before_the_end_is_none() {
+    let mut rig = Rig::running();
+    rig.ok(ended(3, ControlEnd::Completed), 5.0);
+    let Ev::Judged(mut early) = verdict(Outcome::Success) else {
+        unreachable!("it is a verdict")
+    };
+    // Control ended at 1005 s.
+    early.stamp = Stamp::from_secs_f64(1004.9);
+    let effects = rig.ok(Ev::Judged(early.clone()), 6.0);
+    assert_eq!(rig.record.state, S::Evaluating);
+    assert!(effects
+        .iter()
+        .any(|e| matches!(e, Fx::Evaluate { look: 1, .. })));
+    early.stamp = Stamp::from_secs_f64(1005.0);
+    rig.ok(Ev::Judged(early), 7.0);
+    assert_eq!(rig.record.state, S::Succeeded);
 }
 
 #[test]
@@ -568,6 +588,62 @@ fn a_run_that_ends_after_it_was_given_up_is_judged_under_its_own_claim() {
     assert!(rig.record.holds_resources());
     rig.ok(verdict(Outcome::Success), 31.0);
     assert_eq!(rig.record.state, S::Succeeded);
+}
+
+/// Found by the model check: a run whose end was lost may still move, or begin to. A restart of the
+/// harness in the middle of its reconciliation had it judged, and a SUCCESS then freed its resources.
+#[test]
+fn what_may_still_move_is_settled_by_no_verdict() {
+    let mut rig = Rig::running();
+    rig.ok(ended(3, ControlEnd::Lost), 5.0);
+    assert_eq!(rig.record.state, S::Unknown);
+    assert!(rig.ok(Ev::Reconcile, 6.0).contains(&Fx::QueryExecutor));
+    assert_eq!(rig.record.resume(at(7.0)), vec![Fx::QueryExecutor]);
+    rig.ok(verdict(Outcome::Success), 8.0);
+    rig.ok(verdict(Outcome::Failure), 8.0);
+    rig.ok(
+        Ev::NotJudged {
+            reason: "dark".into(),
+        },
+        8.0,
+    );
+    assert_eq!(rig.record.state, S::Reconciling);
+    assert!(rig.record.holds_resources());
+    assert_eq!(rig.record.late_events, 3);
+}
+
+/// A run that stands still and could not be judged is looked at afresh.
+#[test]
+fn an_unknown_that_stands_still_is_worked_off_by_another_look() {
+    let mut rig = Rig::evaluating();
+    for secs in [6.0, 7.0, 8.0] {
+        rig.ok(verdict(Outcome::Unknown), secs);
+    }
+    assert_eq!(rig.record.state, S::Unknown);
+    let effects = rig.ok(Ev::Reconcile, 9.0);
+    assert!(effects
+        .iter()
+        .any(|e| matches!(e, Fx::Evaluate { look: 0, .. })));
+    rig.ok(verdict(Outcome::Success), 10.0);
+    assert_eq!(rig.record.state, S::Succeeded);
+}
+
+/// An executor that knows no more than before, or is gone, leaves it UNKNOWN, for the same reason.
+#[test]
+fn a_question_without_an_answer_ends_in_unknown_again() {
+    let mut rig = Rig::running();
+    rig.ok(ended(3, ControlEnd::Lost), 5.0);
+    let why = rig.record.error_msg.clone();
+    rig.ok(Ev::Reconcile, 20.0);
+    // lost_after is 15 s.
+    rig.ok(Ev::Tick, 34.9);
+    assert_eq!(rig.record.state, S::Reconciling);
+    rig.ok(Ev::Tick, 35.1);
+    assert_eq!(rig.record.state, S::Unknown);
+    assert_eq!(rig.record.error_msg, why);
+    assert!(rig.record.holds_resources());
+    // And it can be asked again.
+    assert!(rig.ok(Ev::Reconcile, 40.0).contains(&Fx::QueryExecutor));
 }
 
 #[test]

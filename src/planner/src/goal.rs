@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use eh_contract::condition::Template;
-use eh_contract::footprint::Footprint;
+use eh_contract::footprint::{inside_outline, Footprint};
 use eh_contract::scene::{Kind, RelationKind, SceneObject, SceneSnapshot};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -333,11 +333,7 @@ pub fn is_at(scene: &SceneSnapshot, object: &str, place: &str) -> bool {
     match (scene.get(object), scene.get(place)) {
         (Some(o), Some(p)) if p.kind == Kind::Room && seen.is_empty() => {
             o.frame_id == p.frame_id
-                && eh_contract::footprint::inside_outline(
-                    o.pose.position.x,
-                    o.pose.position.y,
-                    &p.outline,
-                )
+                && inside_outline(o.pose.position.x, o.pose.position.y, &p.outline)
         }
         (Some(_) | None, Some(_) | None) => false,
     }
@@ -526,7 +522,45 @@ pub fn resolve(
     match fits.as_slice() {
         [] => Resolution::Unknown,
         [only] => Resolution::One(only.r#ref.clone()),
-        [nearest, ..] if description.any => Resolution::One(nearest.r#ref.clone()),
+        several if description.any => Resolution::One(handiest(several, scene, bindings.robot)),
         several => Resolution::Several(several.iter().map(|o| o.r#ref.clone()).collect()),
     }
+}
+
+/// Of things of which any will do: one in the robot's own room before others, and then the one with the least
+/// gap on the floor. What is near through a wall is far, and of something big the edge counts.
+fn handiest(several: &[&SceneObject], scene: &SceneSnapshot, robot: &str) -> String {
+    let own = scene.get(robot);
+    let room = own.and_then(|o| room_at(scene, o));
+    let far = |o: &SceneObject| {
+        let elsewhere = room.is_some() && room_at(scene, o) != room;
+        let gap = own.map_or(f64::INFINITY, |robot| {
+            Footprint::new(&o.pose, o.size).gap(&Footprint::new(&robot.pose, robot.size))
+        });
+        (elsewhere, if gap.is_finite() { gap } else { f64::INFINITY })
+    };
+    several
+        .iter()
+        .map(|o| (far(o), o))
+        .min_by(|((a, p), x), ((b, q), y)| {
+            a.cmp(b)
+                .then(p.total_cmp(q))
+                .then_with(|| x.r#ref.cmp(&y.r#ref))
+        })
+        .map(|(_, o)| o.r#ref.clone())
+        .unwrap_or_default()
+}
+
+/// The room of something, by the scene's edges, else by the outline that it stands in.
+pub fn room_at<'a>(scene: &'a SceneSnapshot, object: &'a SceneObject) -> Option<&'a str> {
+    if object.kind == Kind::Room {
+        return Some(&object.r#ref);
+    }
+    scene.room_of(&object.r#ref).or_else(|| {
+        let at = object.pose.position;
+        scene
+            .live()
+            .find(|o| o.kind == Kind::Room && inside_outline(at.x, at.y, &o.outline))
+            .map(|o| o.r#ref.as_str())
+    })
 }

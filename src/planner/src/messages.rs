@@ -304,8 +304,11 @@ impl<'a> Messages<'a> {
             Predicate::At(p) => Some(&p.target),
             _ => None,
         };
-        let key = match (predicate, target.and_then(|t| scene.get(t))) {
-            (_, Some(place)) if place.kind == Kind::Room => "in_room",
+        let there = target.and_then(|t| scene.get(t)).map(|o| o.kind);
+        let key = match (predicate, there) {
+            (_, Some(Kind::Room)) => "in_room",
+            // One stands at a spot, and beside a thing.
+            (Predicate::Near(p), there) if p.target == start || there == Some(Kind::Place) => "at",
             (Predicate::Door(door), _) if !door.open => "door_closed",
             _ => name.as_str(),
         };

@@ -55,6 +55,24 @@ fn a_known_cup_is_fetched_without_a_search() {
 }
 
 #[test]
+fn one_stands_beside_a_thing_and_at_a_spot() {
+    for (instruction, said) in [
+        ("去杯子那里", "旁边"),
+        ("go to the cup", "I am at the cup"),
+        ("去厨房", "我在厨房。"),
+    ] {
+        let mut world = World::new().know(cup(), "table_1");
+        let (_, turn) = world.run(instruction);
+        let summary = done(&turn);
+        assert!(summary.contains(said), "{instruction}: {summary}");
+    }
+    let mut world = World::new().know(cup(), "table_1");
+    let (_, turn) = world.run("把杯子拿来");
+    let summary = done(&turn);
+    assert!(summary.contains("我在下达任务的地方。"), "{summary}");
+}
+
+#[test]
 fn an_apple_is_put_on_the_table() {
     let mut world = World::new();
     let (steps, turn) = world.run("把苹果放到餐桌上");
@@ -119,6 +137,40 @@ fn what_is_held_is_put_down_somewhere_and_never_dropped() {
     world.history.clear();
     let (steps, turn) = world.run("open the gripper");
     assert_eq!(steps, ["open_gripper"]);
+    done(&turn);
+}
+
+#[test]
+fn what_is_held_is_put_down_on_what_is_at_hand() {
+    let mut world = World::new();
+    let (_, turn) = world.run("pick up the apple");
+    done(&turn);
+    world.history.clear();
+    // The middle of the counter, which is behind the wall, is 1.4 m away and that of the stool 1.5 m; that of
+    // the coffee table is 1.6 m away, but it is so long that it ends beside the robot, at x = 3.5.
+    let mut stool = world.scene.get("coffee_table_1").unwrap().clone();
+    stool.r#ref = "stool_1".into();
+    stool.class_name = "stool".into();
+    stool.aliases.clear();
+    stool.size.x = 0.4;
+    stool.pose.position = eh_contract::geometry::Vec3::new(3.6, 1.9, 0.35);
+    for o in &mut world.scene.objects {
+        match o.r#ref.as_str() {
+            "robot" => {
+                o.pose.position.x = 3.6;
+                o.pose.position.y = 3.4;
+            }
+            "coffee_table_1" => o.size.x = 3.0,
+            _ => {}
+        }
+    }
+    world.scene.objects.push(stool);
+    let (steps, turn) = world.run("put down the apple");
+    assert_eq!(
+        steps.last().map(String::as_str),
+        Some("place apple_1 coffee_table_1"),
+        "{steps:?}"
+    );
     done(&turn);
 }
 

@@ -14,6 +14,7 @@
 //! | [`speed_limit`] | how fast is slow enough to stop in time |
 //! | [`standstill`] | whether the base stands, by measurement |
 //! | [`stop`] | the latched stop and its stages |
+//! | [`kept_stop`] | what of it survives a restart |
 //! | [`authority`] | lease and declared runs |
 //! | [`lease`] | the control lease |
 //!
@@ -25,6 +26,7 @@
 pub mod authority;
 pub mod decision;
 pub mod footprint;
+pub mod kept_stop;
 pub mod lease;
 pub mod params;
 pub mod path;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::authority::{Authority, DeclaredRun, LeaseState, Refused};
 use crate::decision::{Decision, Mode, Reason};
+use crate::kept_stop::{KeptStop, PendingReset};
 use crate::params::{Params, StopStrategy};
 use crate::path::look_ahead;
 use crate::scan::{Scan, ScanError};
@@ -73,6 +74,7 @@ pub struct Protection {
     authority: Authority,
     lease: LeaseState,
     stop: StopLatch,
+    stop_not_kept: Option<String>,
     standstill: Standstill,
     output_publishers: usize,
     // Last decision's time and output, from which a ramp goes on.
@@ -100,6 +102,7 @@ impl Protection {
             authority: Authority::default(),
             lease: LeaseState::default(),
             stop: StopLatch::default(),
+            stop_not_kept: None,
             standstill: Standstill::default(),
             output_publishers: 1,
             latest: None,
@@ -210,21 +213,49 @@ impl Protection {
         self.stop.request(now, request, self.params.stop_budget)
     }
 
-    /// Takes a stop back. Commands from before the reset move nothing after it.
+    /// Puts in force what an earlier life of the process left; call it before the first decision.
+    pub fn resume_stop(&mut self, now: Duration, kept: KeptStop) {
+        self.watch_clock(now);
+        self.stop.resume(now, kept, self.params.stop_budget);
+    }
+
+    /// Takes why the stop in force is not on the disk; `None`: it is, or will be in a moment.
+    pub fn stop_not_kept(&mut self, why: Option<String>) {
+        self.stop_not_kept = why;
+    }
+
+    /// Asks to take a stop back; it stays in force until [`finish_reset`](Self::finish_reset).
     ///
     /// # Errors
-    /// [`ResetError`]; the stop then stays in force.
+    /// [`ResetError`]; nothing has changed then.
     pub fn reset_stop(
         &mut self,
         now: Duration,
         operator: &str,
         reason: &str,
         force: bool,
+    ) -> Result<PendingReset, ResetError> {
+        self.watch_clock(now);
+        self.stop
+            .observe(now, &self.standstill, &self.params.standstill);
+        self.stop.reset(operator, reason, force)
+    }
+
+    /// Takes a stop back, now that the disk has answered. Commands from before it move nothing after it. See
+    /// [`StopLatch::finish_reset`].
+    ///
+    /// # Errors
+    /// [`ResetError`]; the stop then stays in force.
+    pub fn finish_reset(
+        &mut self,
+        now: Duration,
+        pending: &PendingReset,
+        kept: Result<(), String>,
     ) -> Result<(), ResetError> {
         self.watch_clock(now);
         self.stop
             .observe(now, &self.standstill, &self.params.standstill);
-        self.stop.reset(operator, reason, force)?;
+        self.stop.finish_reset(pending, kept)?;
         self.command = None;
         self.output = Velocity::ZERO;
         Ok(())
@@ -270,11 +301,10 @@ impl Protection {
                 .then(a.factor.total_cmp(&b.factor))
         });
         let reason = findings.first().map_or(Reason::None, |f| f.reason);
-        let texts: Vec<&str> = findings.iter().map(|f| f.message.as_str()).collect();
         Decision {
             mode,
             reason,
-            message: texts.join("; also "),
+            message: words(&findings),
             input: wanted,
             output,
             speed_limit,
@@ -326,14 +356,14 @@ impl Protection {
 
     fn look_at_stop(&self, findings: &mut Vec<Finding>) {
         if let Some(newest) = self.stop.newest() {
-            findings.push(stop(
-                Mode::Latched,
-                Reason::StopRequested,
-                format!(
-                    "stop {} asked by \"{}\" ({}); an operator has to reset it",
-                    newest.stop_id, newest.source, newest.reason
-                ),
-            ));
+            let mut message = format!(
+                "stop {} asked by \"{}\" ({}) is latched; when it is safe, reset it with \"harness reset\" or the service reset_stop",
+                newest.stop_id, newest.source, newest.reason
+            );
+            if let Some(why) = &self.stop_not_kept {
+                message.push_str(&format!("; it is not on the disk yet ({why})"));
+            }
+            findings.push(stop(Mode::Latched, Reason::StopRequested, message));
         }
     }
 
@@ -578,6 +608,31 @@ impl Protection {
             }
         }
     }
+}
+
+/// The findings in words, the most restrictive first.
+///
+/// That nobody drives is no fault: where it is all that is found it is told as such, and beside a latched stop
+/// it is what the stop brought about.
+fn words(findings: &[Finding]) -> String {
+    let at_rest = |f: &&Finding| {
+        matches!(
+            f.reason,
+            Reason::NoLease | Reason::NoDeclaredRun | Reason::CommandTimeout
+        )
+    };
+    let found = |reason| findings.iter().any(|f| f.reason == reason);
+    let nobody_drives = found(Reason::NoDeclaredRun) && found(Reason::CommandTimeout);
+    if nobody_drives && findings.iter().all(|f| at_rest(&f)) {
+        return "no run is declared and no command comes: nobody drives".into();
+    }
+    let stopped = found(Reason::StopRequested);
+    let told: Vec<&str> = findings
+        .iter()
+        .filter(|f| !(stopped && at_rest(f)))
+        .map(|f| f.message.as_str())
+        .collect();
+    told.join("; also ")
 }
 
 fn stop(mode: Mode, reason: Reason, message: String) -> Finding {

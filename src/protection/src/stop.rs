@@ -8,13 +8,14 @@ use eh_contract::state::StopStage;
 use eh_contract::ErrorCode;
 use thiserror::Error;
 
+use crate::kept_stop::{KeptStop, PendingReset, StopChange, StopRecord, UNREADABLE_STOP};
 use crate::standstill::{Standstill, StandstillLimits};
 
 /// How many requests of the stop in force are kept by name; older ones still count as stopped.
 pub const MAX_REQUESTS: usize = 64;
 
 /// Longest text of a source or reason that is kept, in characters.
-pub const MAX_TEXT: usize = 256;
+pub const MAX_TEXT: usize = 512;
 
 /// Who asked for a stop, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +43,15 @@ pub enum ResetError {
         /// The newest stop.
         stop_id: String,
     },
+    /// Somebody stopped, or reset, while the reset was being written.
+    #[error("stop {stop_id} was changed while the reset was being made durable, so it stays in force; look at the robot and reset it again")]
+    Overtaken {
+        /// The newest stop.
+        stop_id: String,
+    },
+    /// The disk does not take it.
+    #[error("the reset could not be made durable ({0}), so the stop stays in force; repair the state directory, or reset with force, but then a restart is stopped again")]
+    Storage(String),
 }
 
 impl ResetError {
@@ -50,7 +60,8 @@ impl ResetError {
         match self {
             ResetError::Incomplete(_) => ErrorCode::ProtectionInvalidRequest,
             ResetError::NotLatched => ErrorCode::NotLatched,
-            ResetError::NotStanding { .. } => ErrorCode::NotStanding,
+            ResetError::NotStanding { .. } | ResetError::Overtaken { .. } => ErrorCode::NotStanding,
+            ResetError::Storage(_) => ErrorCode::LeaseStorageFailure,
         }
     }
 }
@@ -60,6 +71,8 @@ impl ResetError {
 pub struct StopLatch {
     latched: Option<Latched>,
     made: u64,
+    // Of what is to be kept; grows with each change.
+    revision: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -71,6 +84,39 @@ struct Latched {
 }
 
 impl StopLatch {
+    /// Puts in force what an earlier life of the process left. Call it before anything may move.
+    ///
+    /// The stop is confirmed anew: nobody watched the robot in between.
+    pub fn resume(&mut self, now: Duration, kept: KeptStop, budget: Duration) {
+        let request = match kept {
+            KeptStop::Free => return,
+            KeptStop::Latched(request) => {
+                // Names that are made go on from those of the earlier life.
+                let made = request.stop_id.strip_prefix("stop-").map(str::parse);
+                if let Some(Ok(made)) = made {
+                    self.made = self.made.max(made);
+                }
+                request
+            }
+            KeptStop::Unreadable(why) => StopRequest {
+                stop_id: UNREADABLE_STOP.into(),
+                source: "protection".into(),
+                reason: format!(
+                    "whether a stop was latched is not known, look at the robot: {why}"
+                ),
+            },
+        };
+        self.request(now, request, budget);
+    }
+
+    /// What the disk has to hold; `None` while no stop is in force.
+    pub fn record(&self) -> Option<StopRecord> {
+        self.newest().map(|newest| StopRecord {
+            revision: self.revision,
+            change: StopChange::Latched(newest.clone()),
+        })
+    }
+
     /// Takes a stop. It never fails: an id or text that is not usable is replaced or cut, since a stop with
     /// an odd name is still a stop.
     ///
@@ -89,6 +135,7 @@ impl StopLatch {
             reason: cut(request.reason),
         };
         let deadline = now.saturating_add(budget);
+        self.revision = self.revision.saturating_add(1);
         match &mut self.latched {
             Some(latched) => {
                 match latched.stage {
@@ -168,27 +215,80 @@ impl StopLatch {
         changed
     }
 
-    /// Takes the stop back.
+    /// Asks to take the stop back. It stays in force until [`finish_reset`](Self::finish_reset).
     ///
     /// # Errors
-    /// [`ResetError`]; the stop then stays in force.
-    pub fn reset(&mut self, operator: &str, reason: &str, force: bool) -> Result<(), ResetError> {
+    /// [`ResetError`]; nothing has changed then.
+    pub fn reset(
+        &mut self,
+        operator: &str,
+        reason: &str,
+        force: bool,
+    ) -> Result<PendingReset, ResetError> {
         if operator.trim().is_empty() {
             return Err(ResetError::Incomplete("operator_name"));
         }
         if reason.trim().is_empty() {
             return Err(ResetError::Incomplete("reason"));
         }
+        self.check_standing(force)?;
+        self.revision = self.revision.saturating_add(1);
+        Ok(PendingReset {
+            record: StopRecord {
+                revision: self.revision,
+                change: StopChange::Reset {
+                    operator: cut(operator.into()),
+                    reason: cut(reason.into()),
+                },
+            },
+            force,
+        })
+    }
+
+    /// Takes the stop back, now that the disk has answered: `kept` says whether it holds the reset, or why not.
+    ///
+    /// # Errors
+    /// [`ResetError`]; the stop then stays in force, and [`record`](Self::record) has to be kept again.
+    pub fn finish_reset(
+        &mut self,
+        pending: &PendingReset,
+        kept: Result<(), String>,
+    ) -> Result<(), ResetError> {
+        let done = self.check_standing(pending.force).and_then(|()| {
+            if self.revision != pending.record.revision {
+                return Err(ResetError::Overtaken {
+                    stop_id: self.newest_id(),
+                });
+            }
+            match kept {
+                Ok(()) => Ok(()),
+                Err(_) if pending.force => Ok(()),
+                Err(reason) => Err(ResetError::Storage(reason)),
+            }
+        });
+        if done.is_ok() {
+            self.latched = None;
+        } else {
+            // Newer than the reset, which may be on the disk.
+            self.revision = self.revision.saturating_add(1);
+        }
+        done
+    }
+
+    fn check_standing(&self, force: bool) -> Result<(), ResetError> {
         let Some(latched) = &self.latched else {
             return Err(ResetError::NotLatched);
         };
         if latched.stage != StopStage::Confirmed && !force {
             return Err(ResetError::NotStanding {
-                stop_id: self.newest().map(|r| r.stop_id.clone()).unwrap_or_default(),
+                stop_id: self.newest_id(),
             });
         }
-        self.latched = None;
         Ok(())
+    }
+
+    fn newest_id(&self) -> String {
+        self.newest().map(|r| r.stop_id.clone()).unwrap_or_default()
     }
 
     /// True while a stop is in force.
@@ -242,6 +342,12 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    /// A reset with a disk that takes it.
+    fn reset(latch: &mut StopLatch, who: &str, why: &str, force: bool) -> Result<(), ResetError> {
+        let pending = latch.reset(who, why, force)?;
+        latch.finish_reset(&pending, Ok(()))
     }
 
     fn ask(id: &str) -> StopRequest {
@@ -337,31 +443,115 @@ mod tests {
     fn reset_wants_a_person_a_reason_and_standstill() {
         let (mut latch, mut s) = (StopLatch::default(), Standstill::default());
         assert_eq!(
-            latch.reset("ann", "done", false),
+            reset(&mut latch, "ann", "done", false),
             Err(ResetError::NotLatched)
         );
         latch.request(ms(0), ask("a"), BUDGET);
         latch.received();
         assert_eq!(
-            latch.reset(" ", "done", true),
+            reset(&mut latch, " ", "done", true),
             Err(ResetError::Incomplete("operator_name"))
         );
         assert_eq!(
-            latch.reset("ann", "", true),
+            reset(&mut latch, "ann", "", true),
             Err(ResetError::Incomplete("reason"))
         );
         assert!(matches!(
-            latch.reset("ann", "done", false),
+            reset(&mut latch, "ann", "done", false),
             Err(ResetError::NotStanding { .. })
         ));
         assert!(latch.is_latched());
-        assert_eq!(latch.clone().reset("ann", "towed away", true), Ok(()));
+        assert_eq!(reset(&mut latch.clone(), "ann", "towed away", true), Ok(()));
         drive(&mut latch, &mut s, 0, 400, 0.0);
-        assert_eq!(latch.reset("ann", "done", false), Ok(()));
+        assert_eq!(reset(&mut latch, "ann", "done", false), Ok(()));
         assert!(!latch.is_latched());
         // The same id latches again after the reset.
         latch.request(ms(900), ask("a"), BUDGET);
         assert!(latch.is_latched());
+    }
+
+    /// A latch that stands confirmed at 400 ms.
+    fn confirmed(request: StopRequest) -> (StopLatch, Standstill) {
+        let (mut latch, mut s) = (StopLatch::default(), Standstill::default());
+        latch.request(ms(0), request, BUDGET);
+        latch.received();
+        drive(&mut latch, &mut s, 0, 400, 0.0);
+        assert_eq!(latch.stage(), StopStage::Confirmed);
+        (latch, s)
+    }
+
+    #[test]
+    fn what_an_earlier_life_left_is_in_force_and_confirmed_anew() {
+        let mut latch = StopLatch::default();
+        latch.resume(ms(0), KeptStop::Free, BUDGET);
+        assert!(!latch.is_latched() && latch.record().is_none());
+        latch.resume(ms(0), KeptStop::Latched(ask("stop-7")), BUDGET);
+        assert_eq!(latch.newest(), Some(&ask("stop-7")));
+        assert_eq!(latch.stage(), StopStage::Requested);
+        assert_eq!(latch.request(ms(1), ask(""), BUDGET), "stop-8");
+    }
+
+    #[test]
+    fn what_can_not_be_read_stops_and_says_so() {
+        let mut latch = StopLatch::default();
+        latch.resume(ms(0), KeptStop::Unreadable("f is damaged".into()), BUDGET);
+        let newest = latch.newest().unwrap();
+        assert_eq!(newest.stop_id, UNREADABLE_STOP);
+        assert!(newest.reason.contains("look at the robot"));
+        assert!(newest.reason.contains("f is damaged"));
+    }
+
+    #[test]
+    fn a_reset_acts_only_when_it_is_kept_or_forced() {
+        let (mut latch, _) = confirmed(ask("a"));
+        let pending = latch.reset("ann", "done", false).unwrap();
+        assert!(latch.is_latched(), "not before the disk has it");
+        assert_eq!(
+            latch.finish_reset(&pending, Err("full".into())),
+            Err(ResetError::Storage("full".into()))
+        );
+        assert!(latch.is_latched());
+        let again = latch.record().unwrap();
+        assert!(again.revision > pending.record.revision);
+        assert_eq!(again.change, StopChange::Latched(ask("a")));
+        let pending = latch.reset("ann", "done", true).unwrap();
+        assert_eq!(latch.finish_reset(&pending, Err("full".into())), Ok(()));
+        assert!(!latch.is_latched() && latch.record().is_none());
+        assert_eq!(
+            latch.finish_reset(&pending, Ok(())),
+            Err(ResetError::NotLatched)
+        );
+    }
+
+    #[test]
+    fn a_stop_during_a_reset_wins() {
+        for force in [false, true] {
+            let (mut latch, mut s) = confirmed(ask("a"));
+            let pending = latch.reset("ann", "done", force).unwrap();
+            // Known by name already, and by now confirmed again.
+            latch.request(ms(450), ask("a"), BUDGET);
+            latch.received();
+            drive(&mut latch, &mut s, 500, 900, 0.0);
+            assert_eq!(latch.stage(), StopStage::Confirmed);
+            assert!(matches!(
+                latch.finish_reset(&pending, Ok(())),
+                Err(ResetError::Overtaken { .. })
+            ));
+            assert!(latch.is_latched());
+            assert!(latch.record().unwrap().revision > pending.record.revision);
+        }
+    }
+
+    #[test]
+    fn who_is_pushed_during_a_reset_stays_stopped() {
+        let (mut latch, mut s) = confirmed(ask("a"));
+        let pending = latch.reset("ann", "done", false).unwrap();
+        drive(&mut latch, &mut s, 500, 500, 0.4);
+        assert!(matches!(
+            latch.finish_reset(&pending, Ok(())),
+            Err(ResetError::NotStanding { .. })
+        ));
+        assert!(latch.record().unwrap().revision > pending.record.revision);
     }
 
     #[test]

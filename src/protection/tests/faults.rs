@@ -6,6 +6,7 @@ use eh_contract::skill::DisconnectPolicy;
 use eh_contract::state::StopStage;
 use eh_protection::authority::{DeclaredRun, LeaseState};
 use eh_protection::footprint::{Footprint, Point};
+use eh_protection::kept_stop::KeptStop;
 use eh_protection::protection::TwistCommand;
 use eh_protection::scan::{Scan, ScanError};
 use eh_protection::stop::StopRequest;
@@ -224,6 +225,74 @@ fn a_base_that_never_heard_anything_stands_and_says_why() {
 }
 
 #[test]
+fn a_base_at_rest_is_told_without_alarm() {
+    let mut p = Protection::new(params());
+    p.scan(ms(0), FRESH, scan_with(&[]));
+    p.odom(ms(0), FRESH, 0.0, 0.0);
+    let d = p.decide(ms(0));
+    assert_eq!((d.mode, d.reason), (Mode::Stop, Reason::NoDeclaredRun));
+    assert_eq!(
+        d.message,
+        "no run is declared and no command comes: nobody drives"
+    );
+    // Somebody does, and is not let through.
+    p.command(ms(0), FRESH, TwistCommand::planar(FORWARD));
+    let d = p.decide(ms(0));
+    assert_eq!((d.mode, d.reason), (Mode::Stop, Reason::NoDeclaredRun));
+    assert!(d.message.contains("no executor declared"), "{}", d.message);
+}
+
+#[test]
+fn a_latched_stop_says_how_it_is_reset_and_not_what_follows_from_it() {
+    let mut p = driving(params(), ms(0));
+    p.request_stop(
+        ms(0),
+        StopRequest {
+            stop_id: "s".into(),
+            source: "ann".into(),
+            reason: "smoke".into(),
+        },
+    );
+    // Later no run is declared any more, and no command comes; nor do scans.
+    for t in [50, 5000] {
+        let d = p.decide(ms(t));
+        assert_eq!(d.reason, Reason::StopRequested);
+        for part in ["ann", "smoke", "harness reset", "reset_stop"] {
+            assert_eq!(d.message.matches(part).count(), 1, "{}", d.message);
+        }
+        assert!(!d.message.contains("declared"), "{}", d.message);
+        assert!(!d.message.contains("command"), "{}", d.message);
+        assert_eq!(d.message.contains("; also the newest scan"), t == 5000);
+    }
+}
+
+#[test]
+fn a_stop_of_an_earlier_life_is_in_force_from_the_first_decision() {
+    let mut open = params();
+    open.require_scan = false;
+    open.require_odom = false;
+    open.authority.require_lease = false;
+    open.authority.require_declared_run = false;
+    let mut p = Protection::new(open);
+    p.resume_stop(
+        ms(0),
+        KeptStop::Latched(StopRequest {
+            stop_id: "s".into(),
+            source: "ann".into(),
+            reason: "smoke".into(),
+        }),
+    );
+    p.command(ms(0), FRESH, TwistCommand::planar(FORWARD));
+    let d = p.decide(ms(0));
+    assert_eq!((d.mode, d.output), (Mode::Latched, Velocity::ZERO));
+    assert!(d.message.contains("ann") && d.message.contains("smoke"));
+    p.stop_not_kept(Some("the disk is full".into()));
+    assert!(p.decide(ms(10)).message.contains("the disk is full"));
+    p.stop_not_kept(None);
+    assert!(!p.decide(ms(20)).message.contains("the disk is full"));
+}
+
+#[test]
 fn robots_without_a_sensor_can_say_so() {
     let mut open = params();
     open.require_scan = false;
@@ -353,7 +422,10 @@ fn a_stop_is_latched_confirmed_by_motion_and_reset_by_an_operator() {
         p.command(ms(t), FRESH, TwistCommand::planar(FORWARD));
         assert_eq!(p.decide(ms(t)).output, Velocity::ZERO);
     }
-    p.reset_stop(ms(t), "ann", "clear", false).unwrap();
+    let pending = p.reset_stop(ms(t), "ann", "clear", false).unwrap();
+    assert_eq!(p.decide(ms(t)).mode, Mode::Latched, "not kept yet");
+    p.command(ms(t), FRESH, TwistCommand::planar(FORWARD));
+    p.finish_reset(ms(t), &pending, Ok(())).unwrap();
     let d = p.decide(ms(t));
     assert_eq!(
         (d.reason, d.output),

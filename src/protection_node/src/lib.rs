@@ -1,17 +1,19 @@
 //! The node between the navigation's velocities and the base.
 //!
-//! It holds no rules of its own: `eh_protection` decides, this converts and performs. Everything runs on the
-//! spin thread but the writing of lease tokens to disk, which has a thread of its own, so that nothing ever
-//! delays a velocity. It needs no other node of the package: they may all be dead.
+//! It holds no rules of its own: `eh_protection` decides, this converts and performs. Lease tokens and stops are
+//! written to disk on a thread each, so that nothing ever delays a velocity or a stop. It needs no other node of the package: they may all be dead.
 //!
 //! This is no certified safety system.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 mod lease_keeper;
+mod leasing;
 mod messages;
 mod node;
 mod parameters;
+mod stop_keeper;
+mod stopping;
 mod velocity_output;
 
 use eh_protection::params::ParamsError;

@@ -4,14 +4,12 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eh_contract::ErrorCode;
 use eh_protection::authority::LeaseState;
-use eh_protection::lease::{ControlLease, LeaseError, LeaseView, PendingGrant};
+use eh_protection::kept_stop::KeptStop;
+use eh_protection::lease::{ControlLease, LeaseView};
 use eh_protection::scan::{Mounting, ScanError};
-use eh_protection::stop::StopRequest;
 use eh_protection::{Decision, Mode, Protection, Velocity};
-use eh_ros_edge::{convert, qos, streams, within, NodeClock, Streams, TfBuffer, TfListener};
-use eh_store::lease::GrantRecord;
+use eh_ros_edge::{convert, qos, streams, NodeClock, Streams, TfListener};
 use parking_lot::Mutex;
 use rclrs::{
     log_error, log_info, log_warn, IntoPrimitiveOptions, IntoTimerOptions, Node, Publisher,
@@ -19,22 +17,23 @@ use rclrs::{
 };
 use ros_env::embodied_harness::msg::{ControlLease as LeaseMsg, DeclaredRun, ProtectionState};
 use ros_env::embodied_harness::srv::{
-    ManageLease, ManageLease_Request, ManageLease_Response, RequestStop, RequestStop_Request,
-    RequestStop_Response, ResetStop, ResetStop_Request, ResetStop_Response,
+    ManageLease, ManageLease_Request, RequestStop, RequestStop_Request, ResetStop,
+    ResetStop_Request,
 };
 use ros_env::geometry_msgs::msg::{Twist, TwistStamped};
 use ros_env::nav_msgs::msg::Odometry;
 use ros_env::sensor_msgs::msg::LaserScan;
 
 use crate::lease_keeper::LeaseKeeper;
+use crate::stop_keeper::StopKeeper;
 use crate::velocity_output::VelocityOutput;
 use crate::{messages, Error, Parameters};
 
 /// The state goes out at least this often, and publishers are counted as often.
 const STATE_PERIOD: Duration = Duration::from_millis(400);
 
-/// Longest wait for the disk before a grant is refused.
-const DISK_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for the disk before a grant or a reset is refused.
+pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How old a changing transform of the laser may be.
 const MOUNTING_AGE: Duration = Duration::from_secs(1);
@@ -50,26 +49,27 @@ pub(crate) struct ProtectionNode {
 
 /// What every callback shares. Streams have a thread of their own; the lock is held for one
 /// decision.
-struct Shared {
-    node: Node,
-    clock: NodeClock,
+pub(crate) struct Shared {
+    pub(crate) node: Node,
+    pub(crate) clock: NodeClock,
     parameters: Parameters,
     velocity: VelocityOutput,
     state: Publisher<ProtectionState>,
     lease: Publisher<LeaseMsg>,
-    keeper: LeaseKeeper,
-    core: Mutex<Core>,
+    pub(crate) keeper: LeaseKeeper,
+    pub(crate) stops: StopKeeper,
+    pub(crate) core: Mutex<Core>,
 }
 
-struct Core {
-    protection: Protection,
-    lease: ControlLease,
+pub(crate) struct Core {
+    pub(crate) protection: Protection,
+    pub(crate) lease: ControlLease,
     latest: Duration,
     output_publishers: usize,
     // What was published last, to tell changes.
     told: Option<Told>,
     told_at: Option<Duration>,
-    told_lease: Option<(String, u64)>,
+    pub(crate) told_lease: Option<(String, u64)>,
 }
 
 /// What counts as a change of the state.
@@ -98,15 +98,33 @@ impl ProtectionNode {
                 parameters.state_directory.display()
             ),
         }
+        let (stops, kept) = StopKeeper::start(&parameters.state_directory)?;
+        match &kept {
+            KeptStop::Free => {}
+            KeptStop::Latched(stop) => log_warn!(
+                node.logger(),
+                "stop \"{}\" of {} ({}) was never reset and is still in force",
+                stop.stop_id,
+                stop.source,
+                stop.reason
+            ),
+            KeptStop::Unreadable(trouble) => log_error!(
+                node.logger(),
+                "stopped, since whether a stop was latched is not known: {trouble}"
+            ),
+        }
+        let mut protection = Protection::new(parameters.protection.clone());
+        protection.resume_stop(budget_time(&clock), kept);
         let streams = streams(node)?;
-        let tf = TfListener::new(node, &streams)?;
+        let tf = Arc::new(TfListener::fixed_only(node, &streams)?);
         let shared = Arc::new(Shared {
             velocity: VelocityOutput::new(node, &parameters)?,
             state: node.create_publisher("protection_state".qos(qos::state_latched(1)))?,
             lease: node.create_publisher("control_lease".qos(qos::state_latched(1)))?,
             keeper,
+            stops,
             core: Mutex::new(Core {
-                protection: Protection::new(parameters.protection.clone()),
+                protection,
                 lease: ControlLease::new(parameters.protection.lease, opened.token),
                 latest: Duration::ZERO,
                 output_publishers: 1,
@@ -128,13 +146,12 @@ impl ProtectionNode {
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
         handles.push(subscribe_velocity(&shared, &streams)?);
         handles.extend(subscribe_sensors(&shared, &streams, &tf)?);
-        handles.push(Box::new(streams));
         handles.push(Box::new(tf));
         handles.extend(serve(&shared)?);
         let every = shared.clone();
         handles.push(Box::new(
             // In simulation the inputs' ages pass at the simulation's pace, and so must the decisions.
-            node.create_timer_repeating(
+            streams.create_timer_repeating(
                 if shared.clock.is_simulated() {
                     shared.parameters.period.node_time()
                 } else {
@@ -143,6 +160,7 @@ impl ProtectionNode {
                 move || every.act(),
             )?,
         ));
+        handles.push(Box::new(streams));
         shared.act();
         log_info!(
             node.logger(),
@@ -178,10 +196,11 @@ impl Shared {
     }
 
     /// Changes something, then decides and gives out the velocity at once.
-    fn with_core<T>(&self, change: impl FnOnce(&mut Core, Duration) -> T) -> T {
+    pub(crate) fn with_core<T>(&self, change: impl FnOnce(&mut Core, Duration) -> T) -> T {
         let mut core = self.core.lock();
         let now = self.now(&mut core);
         let value = change(&mut core, now);
+        core.protection.stop_not_kept(self.stops.trouble());
         let decision = core.decide(now);
         if let Err(error) = self.velocity.publish(decision.output, self.clock.ros_ns()) {
             log_error!(
@@ -194,8 +213,8 @@ impl Shared {
     }
 
     /// The time that budgets are measured on. When it was set back, as simulated time can be, the lease ends.
-    fn now(&self, core: &mut Core) -> Duration {
-        let now = Duration::from_nanos(u64::try_from(self.clock.budget_ns()).unwrap_or(0));
+    pub(crate) fn now(&self, core: &mut Core) -> Duration {
+        let now = budget_time(&self.clock);
         if now < core.latest {
             log_warn!(
                 self.node.logger(),
@@ -224,6 +243,12 @@ impl Shared {
                     "publishers of the output can't be counted: {error}"
                 ),
             }
+        }
+        if let Some(trouble) = self.stops.trouble() {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the newest stop or reset is not on the disk, a restart would not know it: {trouble}"
+            );
         }
         let told = core.as_told(decision);
         let changed = core.told.as_ref() != Some(&told);
@@ -255,7 +280,7 @@ impl Shared {
         }
     }
 
-    fn publish_lease(&self, lease: LeaseView) {
+    pub(crate) fn publish_lease(&self, lease: LeaseView) {
         if let Err(error) = self.lease.publish(messages::lease(lease)) {
             log_error!(
                 self.node.logger().throttle(LOG_PERIOD),
@@ -296,167 +321,28 @@ impl Shared {
         Duration::from_nanos(u64::try_from(age).unwrap_or(0))
     }
 
-    fn mounting(&self, frames: &TfBuffer, frame: &str) -> Result<Mounting, ScanError> {
-        let found = frames
-            .lookup_latest(
-                &self.parameters.base_frame,
-                frame,
-                self.clock.ros_ns(),
-                MOUNTING_AGE,
-            )
+    fn mounting(&self, tf: &TfListener, frame: &str) -> Result<Mounting, ScanError> {
+        let found = tf.buffer.lookup_latest(
+            &self.parameters.base_frame,
+            frame,
+            self.clock.ros_ns(),
+            MOUNTING_AGE,
+        );
+        // Most lasers are fixed to the base: only for those that are not it matters what moves.
+        let is_fixed = found.as_ref().is_ok_and(|f| f.stamp_ns.is_none());
+        if let Err(error) = tf.listen(!is_fixed) {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "transforms can't be listened to: {error}"
+            );
+        }
+        let found = found
             .map_err(|error| ScanError::NoMounting(error.to_string()))?
             .transform;
         let r = found.rotation.to_rotation_matrix();
         let row = |i: usize| [r[(i, 0)], r[(i, 1)], r[(i, 2)]]; // a 3 by 3 matrix
         let place = found.translation;
         Mounting::from_pose(place.x, place.y, [row(0), row(1), row(2)])
-    }
-
-    async fn manage_lease(&self, request: ManageLease_Request) -> ManageLease_Response {
-        let result = self.try_manage_lease(&request).await;
-        let mut core = self.core.lock();
-        let now = self.now(&mut core);
-        let view = core.lease.view(now);
-        core.told_lease = Some((view.controller_id.clone(), view.token));
-        // The new holder's commands must find the lease known, so it goes out before the answer.
-        self.publish_lease(view.clone());
-        let lease = messages::lease(view);
-        match result {
-            Ok(()) => ManageLease_Response {
-                error_code: ErrorCode::None.code(),
-                error_msg: String::new(),
-                lease,
-            },
-            Err((code, error_msg)) => {
-                log_info!(
-                    self.node.logger().throttle(Duration::from_secs(1)),
-                    "manage_lease by {}: {error_msg}",
-                    request.controller_id
-                );
-                ManageLease_Response {
-                    error_code: code.code(),
-                    error_msg,
-                    lease,
-                }
-            }
-        }
-    }
-
-    async fn try_manage_lease(
-        &self,
-        request: &ManageLease_Request,
-    ) -> Result<(), (ErrorCode, String)> {
-        let refused = |error: LeaseError| (error.code(), error.to_string());
-        let ttl = convert::std_duration(&request.ttl).map_err(|error| {
-            (
-                ErrorCode::ProtectionInvalidRequest,
-                format!("ttl can't be used: {error}"),
-            )
-        })?;
-        let who = request.controller_id.as_str();
-        match request.operation {
-            ManageLease_Request::OPERATION_ACQUIRE => {
-                let pending = {
-                    let mut core = self.core.lock();
-                    let now = self.now(&mut core);
-                    core.lease
-                        .acquire(now, who, ttl, request.take_over)
-                        .map_err(refused)?
-                };
-                self.grant(pending).await.map_err(refused)
-            }
-            ManageLease_Request::OPERATION_RENEW => {
-                let mut core = self.core.lock();
-                let now = self.now(&mut core);
-                core.lease
-                    .renew(now, who, request.token, ttl)
-                    .map_err(refused)
-            }
-            ManageLease_Request::OPERATION_RELEASE => {
-                let mut core = self.core.lock();
-                let now = self.now(&mut core);
-                core.lease
-                    .release(now, who, request.token)
-                    .map_err(refused)?;
-                log_info!(self.node.logger(), "control lease released by {who}");
-                Ok(())
-            }
-            other => Err((
-                ErrorCode::ProtectionInvalidRequest,
-                format!("operation {other} is none; use 1 (acquire), 2 (renew) or 3 (release)"),
-            )),
-        }
-    }
-
-    /// Makes the token durable, then grants it.
-    async fn grant(&self, pending: PendingGrant) -> Result<(), LeaseError> {
-        let answer = self.keeper.keep(GrantRecord {
-            token: pending.token,
-            controller_id: pending.controller_id.clone(),
-            granted_at_ns: self.clock.ros_ns(),
-        });
-        let kept = match within(DISK_TIMEOUT, answer).await {
-            Ok(Ok(kept)) => kept,
-            Ok(Err(_)) => Err("the thread that writes it has ended".into()),
-            Err(missed) => Err(missed.to_string()),
-        };
-        let mut core = self.core.lock();
-        let now = self.now(&mut core);
-        match kept {
-            Ok(()) => {
-                core.lease.stored(now, pending.token);
-                log_info!(
-                    self.node.logger(),
-                    "control lease granted to {} with token {} for {:?}",
-                    pending.controller_id,
-                    pending.token,
-                    pending.ttl
-                );
-                Ok(())
-            }
-            Err(reason) => {
-                core.lease.not_stored(pending.token);
-                Err(LeaseError::Storage(reason))
-            }
-        }
-    }
-
-    fn request_stop(&self, request: RequestStop_Request) -> RequestStop_Response {
-        let stop = StopRequest {
-            stop_id: request.stop_id,
-            source: request.source,
-            reason: request.reason,
-        };
-        let stop_id = self.with_core(|core, now| core.protection.request_stop(now, stop));
-        RequestStop_Response {
-            error_code: RequestStop_Response::NONE,
-            error_msg: String::new(),
-            stop_id,
-            stage: self.core.lock().protection.stop().stage().to_wire(),
-        }
-    }
-
-    fn reset_stop(&self, request: &ResetStop_Request) -> ResetStop_Response {
-        let result = self.with_core(|core, now| {
-            core.protection
-                .reset_stop(now, &request.operator_name, &request.reason, request.force)
-        });
-        match result {
-            Ok(()) => {
-                log_info!(
-                    self.node.logger(),
-                    "stop reset by {} ({}{})",
-                    request.operator_name,
-                    request.reason,
-                    if request.force { ", by force" } else { "" }
-                );
-                ResetStop_Response::default()
-            }
-            Err(error) => ResetStop_Response {
-                error_code: error.code().code(),
-                error_msg: error.to_string(),
-            },
-        }
     }
 }
 
@@ -479,6 +365,11 @@ impl Core {
             output_publishers: self.output_publishers,
         }
     }
+}
+
+/// The time that budgets are measured on.
+fn budget_time(clock: &NodeClock) -> Duration {
+    Duration::from_nanos(u64::try_from(clock.budget_ns()).unwrap_or(0))
 }
 
 fn subscribe_velocity(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn Any>, RclrsError> {
@@ -523,11 +414,10 @@ fn subscribe_velocity(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn
 fn subscribe_sensors(
     shared: &Arc<Shared>,
     streams: &Streams,
-    tf: &TfListener,
+    tf: &Arc<TfListener>,
 ) -> Result<Vec<Box<dyn Any>>, RclrsError> {
-    let node = &shared.node;
     let take = shared.clone();
-    let frames = tf.buffer.clone();
+    let frames = tf.clone();
     let scan = streams.create_subscription::<LaserScan, _>(
         shared
             .parameters
@@ -565,7 +455,7 @@ fn subscribe_sensors(
         },
     )?;
     let take = shared.clone();
-    let runs = node.create_subscription::<DeclaredRun, _>(
+    let runs = streams.create_subscription::<DeclaredRun, _>(
         "declared_runs".qos(qos::control()),
         move |message: DeclaredRun| {
             let run = messages::declared_run(message);
@@ -597,9 +487,12 @@ fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
             take.request_stop(request)
         })?;
     let take = shared.clone();
-    let reset = node
-        .create_service::<ResetStop, _>("reset_stop", move |request: ResetStop_Request| {
-            take.reset_stop(&request)
-        })?;
+    let reset = node.create_async_service::<ResetStop, _>(
+        "reset_stop",
+        move |request: ResetStop_Request| {
+            let take = take.clone();
+            async move { take.reset_stop(request).await }
+        },
+    )?;
     Ok(vec![Box::new(manage), Box::new(stop), Box::new(reset)])
 }

@@ -16,6 +16,7 @@ pub mod clock;
 pub mod context;
 pub mod convert;
 pub mod deadline;
+pub mod failpoint;
 pub mod goal_client;
 pub mod log;
 pub mod params;

@@ -4,7 +4,7 @@
 //! messages, an age limit, a bound on the number of frames, and what to do when time jumps back.
 
 use std::collections::HashSet;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use nalgebra::{Isometry3, Quaternion as NaQuaternion, Translation3, UnitQuaternion};
@@ -344,11 +344,13 @@ fn lookup_error(error: RegistryError, requested_ns: i64) -> TfError {
     }
 }
 
-/// A buffer that listens to `/tf` and `/tf_static`. It listens as long as this value lives.
+/// A buffer that listens to `/tf_static` as long as this value lives, and to `/tf` while it is wanted.
 pub struct TfListener {
     /// The buffer that is filled.
     pub buffer: TfBuffer,
-    _changing: WorkerSubscription<TFMessage, ()>,
+    node: Node,
+    streams: Streams,
+    changing: Mutex<Option<WorkerSubscription<TFMessage, ()>>>,
     _fixed: WorkerSubscription<TFMessage, ()>,
 }
 
@@ -360,28 +362,67 @@ impl TfListener {
     ///
     /// If ROS refuses a subscription.
     pub fn new(node: &Node, streams: &Streams) -> Result<Self, RclrsError> {
+        let listener = Self::fixed_only(node, streams)?;
+        listener.listen(true)?;
+        Ok(listener)
+    }
+
+    /// As [`TfListener::new`], but hears of changing transforms only after [`TfListener::listen`].
+    ///
+    /// # Errors
+    ///
+    /// If ROS refuses a subscription.
+    pub fn fixed_only(node: &Node, streams: &Streams) -> Result<Self, RclrsError> {
         let buffer = TfBuffer::new();
-        let subscribe = |topic: &'static str, fixed: bool| {
-            let buffer = buffer.clone();
-            let logger = node.logger().clone();
-            let profile = if fixed { qos::tf_static() } else { qos::tf() };
-            streams.create_subscription::<TFMessage, _>(
-                topic.qos(profile),
-                move |message: TFMessage| {
-                    for transform in &message.transforms {
-                        if let Err(error) = buffer.insert_message(transform, fixed) {
-                            log_warn!(logger.throttle(Duration::from_secs(5)), "{error}");
-                        }
-                    }
-                },
-            )
-        };
         Ok(Self {
-            _changing: subscribe("/tf", false)?,
-            _fixed: subscribe("/tf_static", true)?,
+            _fixed: subscribe(node, streams, &buffer, "/tf_static", true)?,
+            changing: Mutex::new(None),
+            node: node.clone(),
+            streams: streams.clone(),
             buffer,
         })
     }
+
+    /// Begins to listen to changing transforms, or stops it: whoever does not need them is not woken by
+    /// them. Of what was heard before, the age limit of a lookup decides.
+    ///
+    /// # Errors
+    ///
+    /// If ROS refuses the subscription.
+    pub fn listen(&self, wanted: bool) -> Result<(), RclrsError> {
+        let mut changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        if !wanted {
+            *changing = None;
+        } else if changing.is_none() {
+            *changing = Some(subscribe(
+                &self.node,
+                &self.streams,
+                &self.buffer,
+                "/tf",
+                false,
+            )?);
+        }
+        Ok(())
+    }
+}
+
+fn subscribe(
+    node: &Node,
+    streams: &Streams,
+    buffer: &TfBuffer,
+    topic: &'static str,
+    fixed: bool,
+) -> Result<WorkerSubscription<TFMessage, ()>, RclrsError> {
+    let buffer = buffer.clone();
+    let logger = node.logger().clone();
+    let profile = if fixed { qos::tf_static() } else { qos::tf() };
+    streams.create_subscription::<TFMessage, _>(topic.qos(profile), move |message: TFMessage| {
+        for transform in &message.transforms {
+            if let Err(error) = buffer.insert_message(transform, fixed) {
+                log_warn!(logger.throttle(Duration::from_secs(5)), "{error}");
+            }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -11,13 +11,19 @@ use eh_contract::Stamp;
 
 use crate::graph::SceneGraph;
 use crate::lexicon::Lexicon;
-use crate::query::{ancestors, fit, known_names};
+use crate::query::{ancestors, contents, named};
 
 /// Tokens where a request names no budget.
 pub const DEFAULT_BUDGET: usize = 1000;
 
 /// Largest budget.
 pub const MAX_BUDGET: usize = 100_000;
+
+/// Tokens of the shortest line about a node: a ref and its end.
+const SHORTEST: usize = 4;
+
+/// Lines that found no room any more before the rest is not tried.
+const TOO_LONG: usize = 16;
 
 /// Tokens of a text: about four characters of Latin script each, one for each other character.
 pub fn tokens(text: &str) -> usize {
@@ -43,61 +49,97 @@ pub fn brief(
         0 => DEFAULT_BUDGET,
         n => n.min(MAX_BUDGET),
     };
-    let terms = lexicon.terms(focus, &known_names(graph));
+    let terms = lexicon.terms(focus, |word| graph.knows_word(word));
     let robot_room = room_of(graph, ROBOT);
     let mut lines = vec![robot_line(graph, robot_room.as_deref())];
 
-    // What the task names, with the places that it is in, comes first.
-    let mut entries: Vec<(u8, &SceneObject)> = Vec::new();
-    let mut named_places: BTreeSet<String> = BTreeSet::new();
-    for object in graph.live().filter(|o| fit(o, &terms, lexicon) > 0) {
-        named_places.extend(ancestors(graph, &object.r#ref));
-    }
-    for object in graph.live() {
-        if matches!(object.kind, Kind::Robot | Kind::Building | Kind::Floor) {
-            continue;
-        }
-        let named = fit(object, &terms, lexicon) > 0;
-        let here = robot_room.is_some() && room_of(graph, &object.r#ref) == robot_room;
-        let rank = match (named, object.kind) {
-            (true, _) => 0,
-            (false, Kind::Room) => 1,
-            (false, _) if named_places.contains(&object.r#ref) => 1,
-            (false, Kind::Object | Kind::Person) if here => 2,
-            (false, _) if here => 3,
-            (false, Kind::Object | Kind::Person) => 4,
-            (
-                false,
-                Kind::Unspecified
-                | Kind::Building
-                | Kind::Floor
-                | Kind::Surface
-                | Kind::Container
-                | Kind::Robot
-                | Kind::Place
-                | Kind::Door,
-            ) => 5,
-        };
-        entries.push((rank, object));
-    }
-    entries.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.r#ref.cmp(&b.1.r#ref)));
+    let robot = graph.get(ROBOT).map(|r| r.pose.position);
+    let far = |o: &SceneObject| robot.map_or(0.0, |at| at.distance_xy(o.pose.position));
+
+    // No line is shorter than this many tokens.
+    let most = budget / SHORTEST;
+    // What the task names, with the places that it is in, comes first; nothing is looked up that no budget
+    // has room for.
+    let mut named: Vec<(usize, f64, &str)> = named(graph, &terms, 1, most, lexicon)
+        .into_iter()
+        .map(|(name, (fitting, object))| (fitting, far(object), name))
+        .collect();
+    // What fits best first, and of what fits as well what is near the robot.
+    named.sort_by(|a, b| {
+        b.0.cmp(&a.0)
+            .then_with(|| a.1.total_cmp(&b.1))
+            .then_with(|| a.2.cmp(b.2))
+    });
+    named.truncate(most);
+    let places: BTreeSet<String> = named
+        .iter()
+        .flat_map(|(_, _, name)| ancestors(graph, name))
+        .collect();
+    let rooms = graph
+        .of_kind(Kind::Room)
+        .map(|o| o.r#ref.as_str())
+        .take(most);
+    let second: BTreeSet<&str> = places.iter().map(String::as_str).chain(rooms).collect();
+    let here = robot_room
+        .as_deref()
+        .map(|room| contents(graph, room, most))
+        .unwrap_or_default();
+    let is_thing = |name: &&str| {
+        graph
+            .get(name)
+            .is_some_and(|o| matches!(o.kind, Kind::Object | Kind::Person))
+    };
+    let (things, fixed): (Vec<&str>, Vec<&str>) =
+        here.iter().map(String::as_str).partition(is_thing);
+    let elsewhere = [
+        Kind::Object,
+        Kind::Person,
+        Kind::Unspecified,
+        Kind::Surface,
+        Kind::Container,
+        Kind::Place,
+        Kind::Door,
+    ]
+    .into_iter()
+    .flat_map(|kind| graph.of_kind(kind))
+    .map(|o| o.r#ref.as_str());
+    let entries = named
+        .iter()
+        .map(|(_, _, name)| *name)
+        .chain(second)
+        .chain(things)
+        .chain(fixed)
+        .chain(elsewhere);
 
     let mut used = tokens(&lines.concat()) + 1;
-    let total = entries.len();
-    let mut told = 0;
-    for (_, object) in entries {
+    let untold = [Kind::Robot, Kind::Building, Kind::Floor];
+    let left_out: usize = untold.iter().map(|kind| graph.of_kind(*kind).count()).sum();
+    let total = graph.live_count().saturating_sub(left_out);
+    let mut told: BTreeSet<&str> = BTreeSet::new();
+    let mut too_long = 0;
+    for name in entries {
+        if too_long >= TOO_LONG {
+            break;
+        }
+        let Some(object) = graph.get(name).filter(|o| !untold.contains(&o.kind)) else {
+            continue;
+        };
+        if told.contains(name) {
+            continue;
+        }
         let line = object_line(graph, object, now);
         let cost = tokens(&line) + 1;
         // Room for the last line, which says what was left out.
         if used + cost + 16 > budget {
+            too_long += 1;
             continue;
         }
         used += cost;
-        told += 1;
+        told.insert(name);
         lines.push(line);
     }
-    if told < total {
-        lines.push(format!("{} more; ask with find", total - told));
+    if told.len() < total {
+        lines.push(format!("{} more; ask with find", total - told.len()));
     }
     lines.join("\n")
 }

@@ -74,6 +74,23 @@ pub struct SceneConfig {
     pub robot_near_enter: f64,
     /// At which it no longer is \[m\].
     pub robot_near_leave: f64,
+    /// Fingers nearer than this are closed on nothing \[m\].
+    pub closed_width: f64,
+    /// Fingers further apart than this are open \[m\].
+    pub open_width: f64,
+    /// Whether readings of the gripper carry the fingers' force.
+    pub effort_reported: bool,
+    /// Least force of a grip \[N\].
+    pub contact_effort: f64,
+    /// How long the fingers have to do the same before it counts: longer than they pass through the middle
+    /// between open and closed, shorter than a hand needs to leave.
+    pub grip_settle: Duration,
+    /// How far outside an object's box the tool may be when the fingers close on it \[m\]: the errors of the
+    /// detection and of the transforms.
+    pub grip_margin: f64,
+    /// How long before the fingers closed an object may have been seen last: an approach, with the arm in
+    /// the camera's view.
+    pub grip_memory: Duration,
     /// Most detections of one frame; those with the lowest score are left out.
     pub max_detections: usize,
     /// Most objects.
@@ -124,6 +141,13 @@ impl Default for SceneConfig {
             near_leave: 0.4,
             robot_near_enter: 0.9,
             robot_near_leave: 1.0,
+            closed_width: 0.004,
+            open_width: 0.09,
+            effort_reported: true,
+            contact_effort: 1.0,
+            grip_settle: Duration::from_millis(400),
+            grip_margin: 0.02,
+            grip_memory: Duration::from_secs(60),
             max_detections: 256,
             max_objects: 20_000,
             max_candidates: 256,
@@ -176,6 +200,10 @@ impl SceneConfig {
                 3.2,
             ),
             ("room_margin", self.room_margin, 0.0, 2.0),
+            ("closed_width", self.closed_width, 0.0, 10.0),
+            ("open_width", self.open_width, 0.0, 10.0),
+            ("contact_effort", self.contact_effort, 0.0, 1000.0),
+            ("grip_margin", self.grip_margin, 0.0, 0.5),
         ] {
             if !(value.is_finite() && (low..=high).contains(&value)) {
                 return bad(
@@ -201,6 +229,7 @@ impl SceneConfig {
                 self.robot_near_enter,
                 self.robot_near_leave,
             ),
+            ("open_width", self.closed_width, self.open_width),
         ] {
             if !(enter.is_finite() && leave.is_finite() && enter >= 0.0 && leave >= enter) {
                 return bad(

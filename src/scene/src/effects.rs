@@ -295,7 +295,7 @@ fn add(
     config: &SceneConfig,
 ) {
     match predicate {
-        Predicate::Holding(p) => hold(graph, tracker, &p.object, run_id, stamp),
+        Predicate::Holding(p) => hold(graph, tracker, &p.object, run_id, stamp, config),
         Predicate::On(p) => put(
             graph,
             tracker,
@@ -387,7 +387,14 @@ fn add(
     }
 }
 
-fn hold(graph: &mut SceneGraph, tracker: &mut Tracker, name: &str, run_id: &str, stamp: Stamp) {
+fn hold(
+    graph: &mut SceneGraph,
+    tracker: &mut Tracker,
+    name: &str,
+    run_id: &str,
+    stamp: Stamp,
+    config: &SceneConfig,
+) {
     let Some(object) = graph.get(name) else {
         return;
     };
@@ -398,7 +405,38 @@ fn hold(graph: &mut SceneGraph, tracker: &mut Tracker, name: &str, run_id: &str,
     if object.source == Source::Perception && object.last_seen > stamp && away {
         return;
     }
-    tracker.note_held(graph, name);
+    // As does what the fingers have felt since.
+    if tracker.feels_nothing_after(stamp, config) {
+        return;
+    }
+    // What the fingers were thought to have closed on instead stands where it stood.
+    for other in graph.objects_of(ROBOT, RelationKind::Holds) {
+        let guessed = graph
+            .edge(ROBOT, RelationKind::Holds, &other)
+            .is_some_and(|e| e.source == Source::Perception);
+        if guessed && other != name {
+            tracker.note_not_taken(graph, &other, stamp, config);
+        }
+    }
+    take_in_hand(graph, tracker, name, stamp, Source::Execution);
+    mark(graph, name, run_id, stamp);
+    set_state(graph, ROBOT, STATE_GRIPPER, Some("holding"), stamp);
+}
+
+/// The robot holds an object from now on: it stands on nothing and beside nothing.
+pub(crate) fn take_in_hand(
+    graph: &mut SceneGraph,
+    tracker: &mut Tracker,
+    name: &str,
+    stamp: Stamp,
+    source: Source,
+) {
+    if graph.has(ROBOT, RelationKind::Holds, name) {
+        // Where it was taken from is known already.
+        tracker.note_change(graph, name, stamp);
+    } else {
+        tracker.note_held(graph, name, stamp);
+    }
     graph.unrelate_all(name, RelationKind::On, stamp);
     graph.unrelate_all(name, RelationKind::Near, stamp);
     for place in graph.objects_of(name, RelationKind::In) {
@@ -406,10 +444,15 @@ fn hold(graph: &mut SceneGraph, tracker: &mut Tracker, name: &str, run_id: &str,
             graph.unrelate(name, RelationKind::In, &place, stamp);
         }
     }
-    relate(graph, ROBOT, RelationKind::Holds, name, stamp);
-    mark(graph, name, run_id, stamp);
+    graph.relate(Relation {
+        subject: ROBOT.into(),
+        relation: RelationKind::Holds,
+        object: name.into(),
+        confidence: CONFIDENCE,
+        stamp,
+        source,
+    });
     set_state(graph, name, STATE_HELD_BY, Some(ROBOT), stamp);
-    set_state(graph, ROBOT, STATE_GRIPPER, Some("holding"), stamp);
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -431,15 +474,26 @@ fn put(
     if object.source == Source::Perception && object.last_seen > stamp {
         return;
     }
-    let pose = resting_pose(&object, &support, relation);
-    graph.edit(name, stamp, |o| {
-        o.pose = pose;
-        Edit::Changed
-    });
+    tracker.note_change(graph, name, stamp);
+    // The fingers were felt to open and it was seen there before the verdict: where exactly is known better.
+    let seen_there = object.source == Source::Perception && graph.has(name, relation, place);
+    match tracker.put_down_as(graph, name, place, relation) {
+        Some(seen) => tracker.merge(graph, name, &seen, stamp, config),
+        None if seen_there => {}
+        None => {
+            let pose = resting_pose(&object, &support, relation);
+            graph.edit(name, stamp, |o| {
+                o.pose = pose;
+                Edit::Changed
+            });
+        }
+    }
     graph.unrelate_all(name, RelationKind::On, stamp);
     relate(graph, name, relation, place, stamp);
     mark(graph, name, run_id, stamp);
-    tracker.note_placed(graph, name, RELEASE_STD, config);
+    if !seen_there {
+        tracker.note_placed(graph, name, RELEASE_STD, config);
+    }
 }
 
 /// Where something rests that the robot let go of at its present pose: on top of the support, not beyond

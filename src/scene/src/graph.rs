@@ -4,12 +4,17 @@
 //! the node or edge that changed. A sighting that only confirms what is known refreshes stamps and
 //! confidence without a new version, so that a plan made on a version is not outdated by looking on.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use eh_contract::geometry::Pose;
-use eh_contract::scene::{Relation, RelationKind, SceneObject, SceneSnapshot, Source};
+use eh_contract::scene::{Kind, Relation, RelationKind, SceneObject, SceneSnapshot, Source};
 use eh_contract::Stamp;
 use serde::{Deserialize, Serialize};
+
+use crate::grid::Grid;
+use crate::index::Index;
 
 /// Subject, relation, object.
 pub type EdgeKey = (String, RelationKind, String);
@@ -72,14 +77,17 @@ pub struct SceneGraph {
     /// Counts refreshes too.
     revision: u64,
     stamp: Stamp,
-    objects: BTreeMap<String, SceneObject>,
+    /// Boxed, since a half-full table would else hold a lot of nothing. Their order is that of the index.
+    objects: HashMap<String, Box<SceneObject>>,
+    index: Index,
     edges: BTreeMap<EdgeKey, (Relation, u64)>,
     /// Object, relation, subject: the edges from the other end.
     reverse: BTreeSet<EdgeKey>,
     counters: BTreeMap<String, u64>,
-    history: BTreeMap<String, VecDeque<(u64, Pose)>>,
+    /// Of nodes that have changed: the poses at their versions, the present one too.
+    history: HashMap<String, VecDeque<(u64, Pose)>>,
     retired: VecDeque<String>,
-    dirty_objects: BTreeSet<String>,
+    dirty_objects: HashSet<String>,
     dirty_edges: BTreeSet<EdgeKey>,
     dirty_counters: BTreeSet<String>,
 }
@@ -121,22 +129,58 @@ impl SceneGraph {
 
     /// A node, retired or not.
     pub fn any(&self, name: &str) -> Option<&SceneObject> {
-        self.objects.get(name)
+        self.objects.get(name).map(|o| &**o)
     }
 
     /// A node that is not retired.
     pub fn get(&self, name: &str) -> Option<&SceneObject> {
-        self.objects.get(name).filter(|o| !o.retired)
+        self.any(name).filter(|o| !o.retired)
     }
 
     /// All nodes, retired ones too, by ref.
     pub fn all(&self) -> impl Iterator<Item = &SceneObject> + Clone {
-        self.objects.values()
+        self.index.names().filter_map(|name| self.any(name))
     }
 
     /// Nodes that are not retired, by ref.
     pub fn live(&self) -> impl Iterator<Item = &SceneObject> + Clone {
-        self.objects.values().filter(|o| !o.retired)
+        self.all().filter(|o| !o.retired)
+    }
+
+    /// Number of nodes that are not retired.
+    pub fn live_count(&self) -> usize {
+        self.index.live()
+    }
+
+    /// Nodes of a kind that are not retired, by ref.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &SceneObject> + Clone {
+        self.index.of_kind(kind).filter_map(|name| self.get(name))
+    }
+
+    /// Nodes that were seen last within a time, oldest first.
+    pub fn seen(&self, times: RangeInclusive<Stamp>) -> impl Iterator<Item = &SceneObject> {
+        self.index.seen(times).filter_map(|name| self.get(name))
+    }
+
+    /// Nodes whose box may be within a distance \[m\] of a point on the floor, by ref.
+    pub fn around(&self, x: f64, y: f64, distance: f64) -> Vec<&SceneObject> {
+        let mut names = self.grid().around(x, y, distance);
+        names.sort_unstable();
+        names.into_iter().filter_map(|n| self.get(n)).collect()
+    }
+
+    /// Live nodes by what they are called: in each set all are called alike.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &BTreeSet<Arc<str>>> {
+        self.index.labels()
+    }
+
+    /// True when a text may mean a node by this word: its class, one of its names, or its ref.
+    pub fn knows_word(&self, word: &str) -> bool {
+        self.index.knows_word(word) || self.get(word).is_some()
+    }
+
+    pub(crate) fn grid(&self) -> &Grid {
+        self.index.grid()
     }
 
     /// Number of all nodes.
@@ -185,6 +229,13 @@ impl SceneGraph {
             .contains_key(&(subject.into(), relation, object.into()))
     }
 
+    /// An edge.
+    pub fn edge(&self, subject: &str, relation: RelationKind, object: &str) -> Option<&Relation> {
+        self.edges
+            .get(&(subject.into(), relation, object.into()))
+            .map(|(relation, _)| relation)
+    }
+
     fn next_version(&mut self, stamp: Stamp) -> u64 {
         self.version += 1;
         self.touch(stamp);
@@ -199,9 +250,13 @@ impl SceneGraph {
     /// Adds or replaces a node; it gets the next version.
     pub fn insert(&mut self, mut object: SceneObject, stamp: Stamp) {
         object.version = self.next_version(stamp);
-        self.remember_pose(&object.r#ref, object.version, object.pose);
+        if let Some(known) = self.objects.get(&object.r#ref) {
+            let before = (known.version, known.pose);
+            self.remember_pose(&object.r#ref, before, (object.version, object.pose));
+        }
+        self.index.put(&object);
         self.dirty_objects.insert(object.r#ref.clone());
-        self.objects.insert(object.r#ref.clone(), object);
+        self.objects.insert(object.r#ref.clone(), Box::new(object));
     }
 
     /// Edits a node in place; the edit says what it was.
@@ -214,34 +269,49 @@ impl SceneGraph {
         let Some(object) = self.objects.get_mut(name) else {
             return Edit::Same;
         };
+        let before = (object.version, object.pose);
         let edit = change(object);
         match edit {
             Edit::Same => {}
             Edit::Refreshed => {
-                self.dirty_objects.insert(name.into());
+                self.index.put(object);
+                if !self.dirty_objects.contains(name) {
+                    self.dirty_objects.insert(name.into());
+                }
                 self.touch(stamp);
             }
             Edit::Changed => {
-                self.bump(name, stamp);
+                self.bump(name, before, stamp);
             }
         }
         edit
     }
 
-    /// Gives a node the next version.
-    fn bump(&mut self, name: &str, stamp: Stamp) {
+    /// Gives a node the next version; `before` are its version and pose before.
+    fn bump(&mut self, name: &str, before: (u64, Pose), stamp: Stamp) {
         let version = self.next_version(stamp);
         if let Some(object) = self.objects.get_mut(name) {
             object.version = version;
+            self.index.put(object);
             let pose = object.pose;
-            self.remember_pose(name, version, pose);
+            self.remember_pose(name, before, (version, pose));
             self.dirty_objects.insert(name.into());
         }
     }
 
-    fn remember_pose(&mut self, name: &str, version: u64, pose: Pose) {
+    /// An edge that is part of a node's state came or went: the node has changed.
+    fn bump_for_edge(&mut self, name: &str, stamp: Stamp) {
+        if let Some(before) = self.objects.get(name).map(|o| (o.version, o.pose)) {
+            self.bump(name, before, stamp);
+        }
+    }
+
+    fn remember_pose(&mut self, name: &str, before: (u64, Pose), now: (u64, Pose)) {
         let poses = self.history.entry(name.into()).or_default();
-        poses.push_back((version, pose));
+        if poses.is_empty() {
+            poses.push_back(before);
+        }
+        poses.push_back(now);
         while poses.len() > HISTORY {
             poses.pop_front();
         }
@@ -249,6 +319,10 @@ impl SceneGraph {
 
     /// Where a node was at a version; `None` when that is no longer known.
     pub fn pose_at(&self, name: &str, version: u64) -> Option<Pose> {
+        let object = self.objects.get(name)?;
+        if object.version <= version {
+            return Some(object.pose);
+        }
         self.history
             .get(name)?
             .iter()
@@ -279,7 +353,7 @@ impl SceneGraph {
         self.reverse.insert((key.2.clone(), key.1, key.0.clone()));
         self.edges.insert(key.clone(), (relation, version));
         if is_state(key.1) {
-            self.bump(&key.0, stamp);
+            self.bump_for_edge(&key.0, stamp);
         }
         Edit::Changed
     }
@@ -300,7 +374,7 @@ impl SceneGraph {
         self.dirty_edges.insert(key.clone());
         self.next_version(stamp);
         if is_state(relation) {
-            self.bump(subject, stamp);
+            self.bump_for_edge(subject, stamp);
         }
         Edit::Changed
     }
@@ -337,6 +411,7 @@ impl SceneGraph {
             if let Some(oldest) = self.retired.pop_front() {
                 if self.objects.get(&oldest).is_some_and(|o| o.retired) {
                     self.objects.remove(&oldest);
+                    self.index.remove(&oldest);
                     self.history.remove(&oldest);
                     self.dirty_objects.insert(oldest);
                 }
@@ -385,7 +460,7 @@ impl SceneGraph {
             map_id: self.map_id.clone(),
             version: self.version,
             stamp: self.stamp,
-            objects: self.objects.values().cloned().collect(),
+            objects: self.all().cloned().collect(),
             relations: self.relations().cloned().collect(),
         }
     }
@@ -393,10 +468,10 @@ impl SceneGraph {
     /// Nodes and edges that changed after a version. Every edge of a node that changed is among them, so
     /// that one which is missing there was removed.
     pub fn changes_since(&self, version: u64) -> (Vec<SceneObject>, Vec<Relation>) {
-        let objects: Vec<SceneObject> = self
-            .objects
-            .values()
-            .filter(|o| o.version > version)
+        let names: BTreeSet<&Arc<str>> = self.index.newer_than(version).collect();
+        let objects: Vec<SceneObject> = names
+            .into_iter()
+            .filter_map(|name| self.any(name))
             .cloned()
             .collect();
         let changed: BTreeSet<&str> = objects.iter().map(|o| o.r#ref.as_str()).collect();
@@ -417,9 +492,13 @@ impl SceneGraph {
             stamp: self.stamp,
             ..ChangeSet::default()
         };
-        for name in std::mem::take(&mut self.dirty_objects) {
+        let mut dirty: Vec<String> = std::mem::take(&mut self.dirty_objects)
+            .into_iter()
+            .collect();
+        dirty.sort_unstable();
+        for name in dirty {
             match self.objects.get(&name) {
-                Some(object) => changes.objects.push(object.clone()),
+                Some(object) => changes.objects.push((**object).clone()),
                 None => changes.removed_objects.push(name),
             }
         }
@@ -450,8 +529,8 @@ impl SceneGraph {
             if object.retired {
                 self.retired.push_back(object.r#ref.clone());
             }
-            self.remember_pose(&object.r#ref, object.version, object.pose);
-            self.objects.insert(object.r#ref.clone(), object);
+            self.index.put(&object);
+            self.objects.insert(object.r#ref.clone(), Box::new(object));
         }
         for relation in records.relations {
             let ends = [&relation.subject, &relation.object];
@@ -472,7 +551,7 @@ impl SceneGraph {
     /// Returns how many nodes had one.
     pub fn forget_future(&mut self, now: Stamp) -> usize {
         let mut count = 0;
-        let names: Vec<String> = self.objects.keys().cloned().collect();
+        let names: Vec<String> = self.all().map(|o| o.r#ref.clone()).collect();
         for name in names {
             let edit = self.edit(&name, now, |o| {
                 let mut edit = Edit::Same;
@@ -509,8 +588,7 @@ impl SceneGraph {
     /// Removes map nodes that the map no longer has.
     pub fn drop_map_nodes_except(&mut self, keep: &BTreeSet<String>, stamp: Stamp) {
         let gone: Vec<String> = self
-            .objects
-            .values()
+            .all()
             .filter(|o| o.source == Source::Map && !keep.contains(&o.r#ref))
             .map(|o| o.r#ref.clone())
             .collect();

@@ -125,11 +125,11 @@ impl Lexicon {
     /// The meaningful words of a text, each as the set of what it can mean.
     ///
     /// Latin words are split at what is no letter or digit, other scripts by the longest known word; of
-    /// `extra` are words that are known besides (aliases of the scene). Fillers and unknown characters of
+    /// `extra` says which words are known besides (aliases of the scene). Fillers and unknown characters of
     /// unspaced scripts are left out.
-    pub fn terms(&self, text: &str, extra: &BTreeSet<String>) -> Vec<BTreeSet<String>> {
+    pub fn terms(&self, text: &str, extra: impl Fn(&str) -> bool) -> Vec<BTreeSet<String>> {
         let text: Vec<char> = text.to_lowercase().chars().take(4096).collect();
-        let known = |s: &str| self.canonical.contains_key(s) || extra.contains(s);
+        let known = |s: &str| self.canonical.contains_key(s) || extra(s);
         let mut out = Vec::new();
         let mut i = 0;
         while let Some(c) = text.get(i).copied() {
@@ -200,9 +200,9 @@ mod tests {
     #[test]
     fn texts_are_split_into_terms() {
         let l = Lexicon::builtin();
-        let none = BTreeSet::new();
+        let none = |_: &str| false;
         let flat = |text: &str| -> Vec<String> {
-            l.terms(text, &none)
+            l.terms(text, none)
                 .into_iter()
                 .map(|s| s.into_iter().next().unwrap())
                 .collect()
@@ -212,8 +212,7 @@ mod tests {
         assert_eq!(flat("remote control"), ["remote"]);
         assert_eq!(flat("… !"), Vec::<String>::new());
         // A name that only the scene knows.
-        let extra: BTreeSet<String> = ["陀螺".to_string()].into();
-        let terms = l.terms("拿陀螺", &extra);
+        let terms = l.terms("拿陀螺", |word| word == "陀螺");
         assert!(terms.iter().any(|t| t.contains("陀螺")), "{terms:?}");
     }
 

@@ -10,6 +10,8 @@
 //! | [`graph`] | nodes and edges with versions |
 //! | [`tracker`] | detections become objects: gating, assignment, fusion, absence |
 //! | [`association`] | which detection is which object |
+//! | [`grip`] | what the fingers feel, and what follows for what they hold |
+//! | `index`, `grid` | what a query looks at instead of everything |
 //! | [`relations`] | on, in and near from geometry, with hysteresis |
 //! | [`effects`] | what a skill changed, after a SUCCESS verdict |
 //! | [`query`] | filters, region, nearest, text |
@@ -27,6 +29,9 @@ pub mod config;
 pub mod effects;
 pub mod error;
 pub mod graph;
+mod grid;
+pub mod grip;
+mod index;
 pub mod lexicon;
 pub mod precondition;
 pub mod query;
@@ -37,6 +42,7 @@ pub mod tracker;
 pub use config::SceneConfig;
 pub use error::SceneError;
 pub use graph::{ChangeSet, EdgeKey, SceneGraph};
+pub use grip::{Felt, GripReading};
 pub use query::Query;
 pub use scene::Scene;
 pub use tracker::{Observed, Tracker};

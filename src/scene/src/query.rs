@@ -79,17 +79,69 @@ fn names_of(object: &SceneObject, lexicon: &Lexicon) -> BTreeSet<String> {
     out
 }
 
-/// Aliases of all nodes, so that names which only the scene knows are found in texts.
-pub fn known_names(graph: &SceneGraph) -> BTreeSet<String> {
-    graph
-        .live()
-        .flat_map(|o| {
-            o.aliases
-                .iter()
-                .map(|a| a.to_lowercase())
-                .chain([o.r#ref.clone(), o.class_name.clone()])
-        })
-        .collect()
+/// Everything that is in or on something, through any number of levels; at most `limit`.
+pub fn contents(graph: &SceneGraph, name: &str, limit: usize) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    let mut frontier = vec![name.to_string()];
+    while let Some(at) = frontier.pop() {
+        for relation in [RelationKind::In, RelationKind::On] {
+            for inside in graph.subjects_of(&at, relation) {
+                if out.len() >= limit {
+                    return out;
+                }
+                if out.insert(inside.clone()) {
+                    frontier.push(inside);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The live nodes that satisfy at least `least` of the terms, by ref, with how many they satisfy: of those that
+/// are called alike the first `most`.
+pub fn named<'a>(
+    graph: &'a SceneGraph,
+    terms: &[BTreeSet<String>],
+    least: usize,
+    most: usize,
+    lexicon: &Lexicon,
+) -> BTreeMap<&'a str, (usize, &'a SceneObject)> {
+    let mut out = BTreeMap::new();
+    let mut labels = Vec::new();
+    for members in graph.labels() {
+        // All of a label are called alike but for their refs.
+        let Some(first) = members.first().and_then(|name| graph.get(name)) else {
+            continue;
+        };
+        let names = names_of(first, lexicon);
+        let is_named =
+            |term: &&BTreeSet<String>| term.iter().any(|t| names.contains(t) && *t != first.r#ref);
+        let fitting = terms.iter().filter(is_named).count();
+        if fitting >= least.max(1) {
+            labels.push((fitting, members));
+        }
+    }
+    // What fits best first; what fits less is not looked at when there is enough of that.
+    labels.sort_by_key(|(fitting, _)| std::cmp::Reverse(*fitting));
+    let mut enough = 0;
+    for (fitting, members) in labels {
+        if out.len() >= most && fitting < enough {
+            break;
+        }
+        enough = fitting;
+        let all = members.iter().take(most).filter_map(|name| graph.get(name));
+        out.extend(all.map(|o| (o.r#ref.as_str(), (fitting, o))));
+    }
+    for term in terms.iter().flatten() {
+        if let Some(object) = graph.get(term) {
+            let fitting = fit(object, terms, lexicon);
+            if fitting >= least {
+                out.insert(object.r#ref.as_str(), (fitting, object));
+            }
+        }
+    }
+    out
 }
 
 /// How well an object fits terms: the number of terms that it satisfies.
@@ -146,41 +198,104 @@ pub fn find<'a>(
     let terms = if query.text.trim().is_empty() {
         None
     } else {
-        Some(lexicon.terms(&query.text, &known_names(graph)))
+        Some(lexicon.terms(&query.text, |word| graph.knows_word(word)))
     };
+    if terms.as_ref().is_some_and(Vec::is_empty) {
+        return Ok(Vec::new());
+    }
     let class = query.class_name.trim().to_lowercase();
     let refs: BTreeSet<&String> = query.refs.iter().collect();
-    let mut found: Vec<(f64, &SceneObject)> = graph
-        .live()
-        .filter(|o| refs.is_empty() || refs.contains(&o.r#ref))
-        .filter(|o| class.is_empty() || o.class_name == class)
-        .filter(|o| {
-            query.attributes.iter().all(|(key, value)| {
-                o.attributes.get(key) == Some(value) || o.state.get(key) == Some(value)
-            })
-        })
-        .filter(|o| match &terms {
-            None => true,
-            Some(terms) => !terms.is_empty() && fit(o, terms, lexicon) == terms.len(),
-        })
-        .filter(|o| query.within.is_empty() || ancestors(graph, &o.r#ref).contains(&query.within))
-        .map(|o| {
-            let distance = query.nearest.map_or(0.0, |from| {
-                Footprint::new(&o.pose, o.size).distance(from.x, from.y)
-            });
-            (distance, o)
-        })
-        .filter(|(distance, _)| {
-            query.nearest.is_none() || query.max_distance == 0.0 || *distance <= query.max_distance
-        })
-        .collect();
-    if query.nearest.is_some() {
-        found.sort_by(|a, b| a.0.total_cmp(&b.0));
-    }
+    let within = (!query.within.is_empty()).then(|| contents(graph, &query.within, usize::MAX));
+    let only_text = refs.is_empty()
+        && class.is_empty()
+        && query.attributes.is_empty()
+        && within.is_none()
+        && query.nearest.is_none();
     let limit = if query.limit == 0 {
         DEFAULT_LIMIT
     } else {
         query.limit
     };
-    Ok(found.into_iter().take(limit).map(|(_, o)| o).collect())
+    let most = if only_text { limit } else { usize::MAX };
+    let texts = terms
+        .as_ref()
+        .map(|terms| named(graph, terms, terms.len(), most, lexicon));
+    let passes = |o: &&SceneObject| {
+        (refs.is_empty() || refs.contains(&o.r#ref))
+            && (class.is_empty() || o.class_name == class)
+            && query.attributes.iter().all(|(key, value)| {
+                o.attributes.get(key) == Some(value) || o.state.get(key) == Some(value)
+            })
+            && within.as_ref().is_none_or(|w| w.contains(&o.r#ref))
+            && texts
+                .as_ref()
+                .is_none_or(|t| t.contains_key(o.r#ref.as_str()))
+    };
+    if let Some(from) = query.nearest {
+        let most = if query.max_distance == 0.0 {
+            f64::INFINITY
+        } else {
+            query.max_distance
+        };
+        return Ok(nearest(graph, from, most, limit, passes));
+    }
+    let get = |name: &str| graph.get(name);
+    Ok(if !refs.is_empty() {
+        let found = refs.iter().filter_map(|name| get(name));
+        found.filter(passes).take(limit).collect()
+    } else if let Some(texts) = &texts {
+        let found = texts.values().map(|(_, o)| *o);
+        found.filter(passes).take(limit).collect()
+    } else if let Some(within) = &within {
+        let found = within.iter().filter_map(|name| get(name));
+        found.filter(passes).take(limit).collect()
+    } else if !class.is_empty() || !query.attributes.is_empty() {
+        let alike = graph.labels().filter(|members| {
+            let first = members.first().and_then(|name| get(name));
+            first.is_some_and(|o| class.is_empty() || o.class_name == class)
+        });
+        let found = alike.flat_map(|members| {
+            let fitting = members.iter().filter_map(|name| get(name)).filter(passes);
+            fitting.take(limit)
+        });
+        let mut found: Vec<&SceneObject> = found.collect();
+        found.sort_unstable_by(|a, b| a.r#ref.cmp(&b.r#ref));
+        found.truncate(limit);
+        found
+    } else {
+        graph.live().filter(passes).take(limit).collect()
+    })
+}
+
+/// The nearest nodes on the floor that pass, nearest first; of two as near by ref.
+fn nearest(
+    graph: &SceneGraph,
+    from: Vec3,
+    most: f64,
+    limit: usize,
+    passes: impl Fn(&&SceneObject) -> bool,
+) -> Vec<&SceneObject> {
+    let by_distance = |a: &(f64, &SceneObject), b: &(f64, &SceneObject)| {
+        a.0.total_cmp(&b.0).then_with(|| a.1.r#ref.cmp(&b.1.r#ref))
+    };
+    // Further and further out, until what is left is farther than what was found.
+    let mut reach = graph.grid().reach_of(limit).min(most);
+    loop {
+        let names = graph.grid().around(from.x, from.y, reach);
+        let is_all = reach >= most || names.len() >= graph.live_count();
+        let mut found: Vec<(f64, &SceneObject)> = names
+            .into_iter()
+            .filter_map(|name| graph.get(name))
+            .filter(&passes)
+            .map(|o| (Footprint::new(&o.pose, o.size).distance(from.x, from.y), o))
+            .filter(|(distance, _)| *distance <= most)
+            .collect();
+        let sure = found.iter().filter(|(d, _)| *d <= reach).count();
+        if is_all || sure >= limit {
+            found.sort_unstable_by(by_distance);
+            found.truncate(limit);
+            return found.into_iter().map(|(_, o)| o).collect();
+        }
+        reach = (reach * 2.0).min(most);
+    }
 }

@@ -68,8 +68,10 @@ pub fn relate_robot(graph: &mut SceneGraph, stamp: Stamp, config: &SceneConfig) 
     };
     let at = robot.pose.position;
     let room = room_of(graph, &robot, config);
+    let reach = config.robot_near_enter.max(config.robot_near_leave);
     let near: BTreeSet<String> = graph
-        .live()
+        .around(at.x, at.y, reach)
+        .into_iter()
         .filter(|o| {
             matches!(
                 o.kind,
@@ -155,8 +157,10 @@ fn support_of(
     let at = object.pose.position;
     let bottom = at.z - object.size.z / 2.0;
     let mut best: Option<(f64, RelationKind, String)> = None;
+    let reach = config.on_margin_enter.max(config.on_margin_leave);
     for place in graph
-        .live()
+        .around(at.x, at.y, reach)
+        .into_iter()
         .filter(|o| matches!(o.kind, Kind::Surface | Kind::Container) && o.r#ref != object.r#ref)
     {
         let was_on = graph.has(&object.r#ref, RelationKind::On, &place.r#ref);
@@ -204,7 +208,8 @@ fn holds_things(place: &SceneObject) -> bool {
 /// The room that something is in; the room that it was in keeps it within a margin.
 fn room_of(graph: &SceneGraph, object: &SceneObject, config: &SceneConfig) -> Option<String> {
     let at = object.pose.position;
-    let rooms = || graph.live().filter(|o| o.kind == Kind::Room);
+    let around = graph.around(at.x, at.y, config.room_margin);
+    let rooms = || around.iter().copied().filter(|o| o.kind == Kind::Room);
     let inside: Option<&SceneObject> = rooms().find(|r| inside_outline(at.x, at.y, &r.outline));
     let before = graph
         .objects_of(&object.r#ref, RelationKind::In)

@@ -27,7 +27,7 @@ use crate::relations;
 use crate::tracker::{Observed, Tracker};
 
 /// A clock that goes back by more than this was set back; less is jitter between publishers.
-const CLOCK_STEP: Duration = Duration::from_secs(1);
+pub(crate) const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// How far above the floor something is held while the tool's place is not known \[m\].
 const HELD_HEIGHT: f64 = 0.8;
@@ -35,10 +35,10 @@ const HELD_HEIGHT: f64 = 0.8;
 /// The scene of one map.
 #[derive(Clone, Debug)]
 pub struct Scene {
-    config: SceneConfig,
+    pub(crate) config: SceneConfig,
     lexicon: Lexicon,
-    graph: SceneGraph,
-    tracker: Tracker,
+    pub(crate) graph: SceneGraph,
+    pub(crate) tracker: Tracker,
     now: Stamp,
     base: Option<Pose>,
     applied: VecDeque<String>,
@@ -227,6 +227,13 @@ impl Scene {
                     &self.config,
                 );
             }
+        }
+    }
+
+    /// Moves what is held to where the tool is now.
+    pub(crate) fn follow_tool(&mut self, stamp: Stamp) {
+        if let Some(tool) = self.tracker.tool {
+            self.follow(Some(tool), tool, stamp, true);
         }
     }
 

@@ -2,11 +2,14 @@
 //!
 //! One frame is worked off in this order: match to known objects, match the rest to candidates, confirm
 //! candidates (which may be a known object that was moved, or one that was thought to be held), and lower
-//! the confidence of what should have been seen and was not.
+//! the confidence of what should have been seen and was not. A frame that was taken before the newest effect
+//! on an object, or before the fingers took it or let it go, tells nothing about where it is now.
+
+mod hand;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eh_contract::belief::{STATE_GRIPPER, STATE_SEEN_AT};
+use eh_contract::belief::STATE_SEEN_AT;
 use eh_contract::condition::ROBOT;
 use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::perception::{Detection, DetectionFrame, View};
@@ -19,8 +22,10 @@ use crate::association::{assign, Pair};
 use crate::config::SceneConfig;
 use crate::error::SceneError;
 use crate::graph::{Edit, SceneGraph};
+use crate::grip::GripSense;
 use crate::lexicon::Lexicon;
 use crate::relations;
+use hand::Hand;
 
 /// Cost of leaving a detection without an object is the gate plus this, so that a match inside the gate
 /// is always preferred.
@@ -45,19 +50,19 @@ const ATTRIBUTE_VOTES: u32 = 4;
 /// Largest distance of a detection from a candidate for a new object \[m\].
 const CANDIDATE_GATE: f64 = 0.15;
 
-/// Distance from where an object was picked up within which it is found "still there" \[m\].
-const STILL_THERE: f64 = 0.10;
-
-/// Distance from the robot within which a fallen object lies \[m\].
-const FALLEN_RADIUS: f64 = 1.2;
-
-/// Distance from the tool beyond which an object is not in the gripper \[m\].
-const OUT_OF_HAND: f64 = 0.25;
-
 /// Distance from the tool within which something unknown is taken for what the gripper handles \[m\]: half
 /// of what a hand-sized thing measures, and the errors of tool and detection. It is on its way from where
 /// it was known to where it will be known; a new object in between would be a ghost.
 const AT_TOOL: f64 = 0.15;
+
+/// Sightings that the usual detection probability counts like, beside an object's own.
+const RATE_PRIOR: f64 = 6.0;
+
+/// Sightings and oversights of an object after which the old ones are halved.
+const RATE_MEMORY: u32 = 60;
+
+/// Least detection probability of an object that was seen at all.
+const LEAST_RATE: f64 = 0.2;
 
 /// Most references to sensor frames of one object.
 const MAX_EVIDENCE: usize = 4;
@@ -81,6 +86,9 @@ struct Track {
     updated: Stamp,
     /// Frames in a row in which it was expected and not found.
     misses: u32,
+    /// How often it was found when it was there, and how often not.
+    found: u32,
+    overlooked: u32,
     last_negative: Stamp,
     class_votes: BTreeMap<String, f64>,
     attribute_votes: BTreeMap<String, u32>,
@@ -100,6 +108,8 @@ impl Track {
             covariance,
             updated: object.last_seen,
             misses: 0,
+            found: 0,
+            overlooked: 0,
             last_negative: Stamp::NEVER,
             class_votes: [(
                 object.class_name.clone(),
@@ -109,6 +119,29 @@ impl Track {
             attribute_votes: BTreeMap::new(),
             versioned: object.pose,
         }
+    }
+}
+
+impl Track {
+    /// It was seen where it is: what was missed before was overlooked.
+    fn is_found(&mut self) {
+        self.found += 1;
+        self.overlooked = self.overlooked.saturating_add(self.misses);
+        self.misses = 0;
+        // What was long ago counts less.
+        if self.found.saturating_add(self.overlooked) > RATE_MEMORY {
+            self.found /= 2;
+            self.overlooked /= 2;
+        }
+    }
+
+    /// Probability that it is found where it is: what the detector is said to do, and less where it was seen
+    /// to be worse on this one.
+    fn detection_probability(&self, config: &SceneConfig) -> f64 {
+        let usual = config.detection_probability;
+        let found = f64::from(self.found) + usual * RATE_PRIOR;
+        let all = f64::from(self.found) + f64::from(self.overlooked) + RATE_PRIOR;
+        (found / all).min(usual).max(LEAST_RATE)
     }
 }
 
@@ -153,10 +186,11 @@ pub struct Tracker {
     tracks: BTreeMap<String, Track>,
     candidates: Vec<Candidate>,
     last_frame: BTreeMap<String, Stamp>,
-    /// Where held objects were taken from.
-    held_from: BTreeMap<String, Pose>,
+    hand: Hand,
     /// The tool in the map, when known.
     pub tool: Option<Pose>,
+    /// What the fingers feel.
+    pub(crate) grip: GripSense,
 }
 
 impl Tracker {
@@ -178,13 +212,10 @@ impl Tracker {
         let mut report = Observed::default();
         let detections = select(frame, config, &mut report);
         let complete = report.left_out == 0;
+        self.hand.forget(frame.stamp, config);
 
         // Which detection is which object.
-        let names: Vec<String> = graph
-            .live()
-            .filter(|o| is_tracked(o))
-            .map(|o| o.r#ref.clone())
-            .collect();
+        let names = self.in_question(graph, &detections, frame, config);
         let mut pairs = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let Some(object) = graph.get(name) else {
@@ -194,15 +225,26 @@ impl Tracker {
                 .tracks
                 .entry(name.clone())
                 .or_insert_with(|| Track::new(object, config));
+            // A frame from before an effect may show it where it was then.
+            let before = self.hand.before(name, frame.stamp);
             for (d, detection) in detections.iter().enumerate() {
-                if let Some(cost) = match_cost(
-                    object,
-                    track,
-                    detection,
-                    frame.view.as_ref(),
-                    frame.stamp,
-                    config,
-                ) {
+                let cost = |position| {
+                    match_cost(
+                        object,
+                        position,
+                        track,
+                        detection,
+                        frame.view.as_ref(),
+                        frame.stamp,
+                        config,
+                    )
+                };
+                let cost = [Some(object.pose.position), before.map(|p| p.position)]
+                    .into_iter()
+                    .flatten()
+                    .filter_map(cost)
+                    .min_by(f64::total_cmp);
+                if let Some(cost) = cost {
                     pairs.push(Pair {
                         detection: d,
                         object: index,
@@ -222,7 +264,9 @@ impl Tracker {
         for (detection, object) in detections.iter().zip(assignment) {
             match object.and_then(|o| names.get(o)) {
                 Some(name) => {
-                    self.fuse(graph, name, detection, frame, config);
+                    if self.hand.before(name, frame.stamp).is_none() {
+                        self.fuse(graph, name, detection, frame, config);
+                    }
                     found.insert(name.clone());
                     report.matched.push(name.clone());
                 }
@@ -263,11 +307,39 @@ impl Tracker {
         }
 
         for name in &found {
-            relations::relate_object(graph, name, frame.stamp, Source::Perception, config);
+            if self.hand.before(name, frame.stamp).is_none() {
+                relations::relate_object(graph, name, frame.stamp, Source::Perception, config);
+            }
         }
-        self.tracks.retain(|name, _| graph.get(name).is_some());
-        self.held_from.retain(|name, _| graph.get(name).is_some());
+        self.hand.retain(|name| graph.get(name).is_some());
         Ok(report)
+    }
+
+    /// Objects that one of the detections may be, or that the camera should see.
+    fn in_question(
+        &self,
+        graph: &SceneGraph,
+        detections: &[&Detection],
+        frame: &DetectionFrame,
+        config: &SceneConfig,
+    ) -> Vec<String> {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut look = |at: Vec3, distance: f64| {
+            let near = graph.around(at.x, at.y, distance);
+            names.extend(
+                near.into_iter()
+                    .filter(|o| is_tracked(o))
+                    .map(|o| o.r#ref.as_str()),
+            );
+        };
+        if let Some(view) = &frame.view {
+            look(view.camera.position, view.max_range + config.gate_limit);
+        }
+        for detection in detections {
+            look(detection.pose.position, config.gate_limit);
+        }
+        names.extend(self.hand.changed().filter(|name| graph.get(name).is_some()));
+        names.into_iter().map(String::from).collect()
     }
 
     fn check_frame(
@@ -320,6 +392,9 @@ impl Tracker {
         config: &SceneConfig,
     ) {
         let held = graph.has(ROBOT, RelationKind::Holds, name);
+        if !held {
+            self.hand.is_seen(name);
+        }
         let Some(track) = self.tracks.get_mut(name) else {
             return;
         };
@@ -356,7 +431,7 @@ impl Tracker {
                 }
             }
             track.updated = stamp;
-            track.misses = 0;
+            track.is_found();
             o.last_seen = o.last_seen.max(stamp);
             if o.first_seen.is_never() {
                 o.first_seen = stamp;
@@ -451,14 +526,16 @@ impl Tracker {
         lexicon: &Lexicon,
         report: &mut Observed,
     ) -> Option<String> {
-        if let Some(name) = self.dropped(graph, detection, found) {
-            release(graph, &name, frame.stamp);
-            self.held_from.remove(&name);
+        if let Some(name) = self.dropped(graph, detection, frame.stamp, found) {
+            hand::release(graph, &name, frame.stamp);
             self.place(graph, &name, detection, frame, config);
             report.released.push(name.clone());
             return Some(name);
         }
-        if let Some(name) = self.moved(graph, detection, found, config) {
+        let elsewhere = self
+            .put_down(graph, detection, found)
+            .or_else(|| self.moved(graph, detection, found, config));
+        if let Some(name) = elsewhere {
             self.place(graph, &name, detection, frame, config);
             report.relocated.push(name.clone());
             return Some(name);
@@ -487,42 +564,6 @@ impl Tracker {
         Some(name)
     }
 
-    /// The held object that this detection shows elsewhere than in the gripper.
-    fn dropped(
-        &self,
-        graph: &SceneGraph,
-        detection: &Detection,
-        found: &BTreeSet<String>,
-    ) -> Option<String> {
-        let seen = detection.pose.position;
-        graph
-            .objects_of(ROBOT, RelationKind::Holds)
-            .into_iter()
-            .filter(|name| !found.contains(name))
-            .find(|name| {
-                let Some(object) = graph.get(name) else {
-                    return false;
-                };
-                if object.class_name != detection.class_name
-                    || !attributes_agree(&object.attributes, &detection.attributes)
-                {
-                    return false;
-                }
-                let still_there = self
-                    .held_from
-                    .get(name)
-                    .is_some_and(|p| p.position.distance(seen) <= STILL_THERE);
-                let hand = self.tool.map(|t| t.position);
-                let beside = hand.is_some_and(|hand| {
-                    hand.distance_xy(seen) <= FALLEN_RADIUS
-                        && hand.distance(seen) > OUT_OF_HAND
-                        && seen.z < hand.z - OUT_OF_HAND / 2.0
-                });
-                // That it was seen beside the hand counts only for something that can be told apart.
-                still_there || (beside && !detection.attributes.is_empty())
-            })
-    }
-
     /// The missing object that this detection most likely is.
     fn moved(
         &self,
@@ -531,8 +572,10 @@ impl Tracker {
         found: &BTreeSet<String>,
         config: &SceneConfig,
     ) -> Option<String> {
+        let at = detection.pose.position;
         graph
-            .live()
+            .around(at.x, at.y, config.relocate_radius)
+            .into_iter()
             .filter(|o| {
                 is_tracked(o)
                     && !found.contains(&o.r#ref)
@@ -576,6 +619,7 @@ impl Tracker {
             track.covariance = covariance;
             self.tracks.insert(name.into(), track);
         }
+        self.hand.is_seen(name);
     }
 
     fn create(
@@ -634,17 +678,12 @@ impl Tracker {
         report: &mut Observed,
     ) {
         let eye = view.camera.position;
-        let near: Vec<&SceneObject> = graph
-            .live()
-            .filter(|o| {
-                matches!(o.kind, Kind::Room | Kind::Door)
-                    || o.pose.position.distance(eye) <= view.max_range + o.size.x.max(o.size.y)
-            })
-            .collect();
+        let near = graph.around(eye.x, eye.y, view.max_range);
         let absent: Vec<String> = names
             .iter()
             .filter(|name| !found.contains(*name))
             .filter(|name| !graph.has(ROBOT, RelationKind::Holds, name))
+            .filter(|name| self.hand.before(name, stamp).is_none())
             .filter(|name| {
                 graph.get(name).is_some_and(|o| {
                     let point = o.pose.position;
@@ -677,9 +716,11 @@ impl Tracker {
             track.misses = track.misses.saturating_add(1);
             report.missed.push(name.clone());
             let mut retire = false;
+            let least = self.hand.least_confidence(&name);
+            let probability = track.detection_probability(config);
             graph.edit(&name, stamp, |o| {
                 let before = o.confidence;
-                o.confidence = lowered(before, config);
+                o.confidence = lowered(before, probability).max(least);
                 retire = o.confidence < config.retire_below;
                 // Halves of the scale are news; each single frame is not.
                 if (before >= 0.5) != (o.confidence >= 0.5) {
@@ -700,28 +741,11 @@ impl Tracker {
         }
     }
 
-    /// The object is in the gripper from now on.
-    pub fn note_held(&mut self, graph: &SceneGraph, name: &str) {
-        if let Some(object) = graph.get(name) {
-            self.held_from.insert(name.into(), object.pose);
-        }
-    }
-
-    /// The object is at a place that an execution gave it, known to within `std` \[m\].
-    pub fn note_placed(&mut self, graph: &SceneGraph, name: &str, std: f64, config: &SceneConfig) {
-        self.held_from.remove(name);
-        if let Some(object) = graph.get(name) {
-            let mut track = Track::new(object, config);
-            track.covariance = Matrix3::identity() * std.powi(2);
-            track.updated = graph.stamp();
-            self.tracks.insert(name.into(), track);
-        }
-    }
-
     /// Forgets what depends on times after `now`.
     pub fn clock_set_back(&mut self, now: Stamp) {
         self.last_frame.retain(|_, stamp| *stamp <= now);
         self.candidates.clear();
+        self.hand.clock_set_back(now);
         for track in self.tracks.values_mut() {
             track.updated = track.updated.min(now);
             track.last_negative = track.last_negative.min(now);
@@ -799,16 +823,17 @@ fn predicted(track: &Track, stamp: Stamp, config: &SceneConfig) -> Matrix3<f64> 
     track.covariance + Matrix3::identity() * (drift + config.floor_std.powi(2))
 }
 
-/// Squared Mahalanobis distance of a detection from an object when they can be one thing.
+/// Squared Mahalanobis distance of a detection from an object at a position when they can be one thing.
 fn match_cost(
     object: &SceneObject,
+    position: Vec3,
     track: &Track,
     detection: &Detection,
     view: Option<&View>,
     stamp: Stamp,
     config: &SceneConfig,
 ) -> Option<f64> {
-    let offset = detection.pose.position.vector() - object.pose.position.vector();
+    let offset = detection.pose.position.vector() - position.vector();
     let distance = offset.norm();
     if distance > config.gate_limit {
         return None;
@@ -846,9 +871,9 @@ fn raised(confidence: f64, score: f64, config: &SceneConfig) -> f64 {
 }
 
 /// Bayes' rule for "expected and not found".
-fn lowered(confidence: f64, config: &SceneConfig) -> f64 {
+fn lowered(confidence: f64, detection_probability: f64) -> f64 {
     let p = confidence.clamp(0.0, 1.0);
-    let missed = p * (1.0 - config.detection_probability);
+    let missed = p * (1.0 - detection_probability);
     let total = missed + (1.0 - p);
     if total > 0.0 {
         missed / total
@@ -941,8 +966,10 @@ fn note_evidence(object: &mut SceneObject, detection: &Detection, frame: &Detect
 /// The live object of the same class that is in the same place.
 fn overlapping(graph: &SceneGraph, name: &str) -> Option<String> {
     let object = graph.get(name)?;
+    let at = object.pose.position;
     graph
-        .live()
+        .around(at.x, at.y, 1.0)
+        .into_iter()
         .filter(|o| {
             o.r#ref != name
                 && is_tracked(o)
@@ -971,31 +998,12 @@ fn returned(graph: &SceneGraph, detection: &Detection, config: &SceneConfig) -> 
         .map(|(_, o)| o.r#ref.clone())
 }
 
-/// The robot does not hold it after all.
-pub(crate) fn release(graph: &mut SceneGraph, name: &str, stamp: Stamp) {
-    graph.unrelate(ROBOT, RelationKind::Holds, name, stamp);
-    graph.edit(name, stamp, |o| {
-        if o.state.remove("held_by").is_some() {
-            Edit::Changed
-        } else {
-            Edit::Same
-        }
-    });
-    graph.edit(ROBOT, stamp, |o| {
-        // What the gripper does instead is not known.
-        if o.state.remove(STATE_GRIPPER).is_some() {
-            Edit::Changed
-        } else {
-            Edit::Same
-        }
-    });
-}
-
 /// Notes which places the camera has covered, for whoever searches.
 fn note_coverage(graph: &mut SceneGraph, view: &View, stamp: Stamp) {
     let eye = view.camera.position;
     let fixed: Vec<&SceneObject> = graph
-        .live()
+        .around(eye.x, eye.y, view.max_range)
+        .into_iter()
         .filter(|o| {
             matches!(
                 o.kind,

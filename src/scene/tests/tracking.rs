@@ -515,6 +515,110 @@ fn what_is_held_follows_the_robot_and_is_not_missed() {
     assert_eq!(h.scene.held_by("cup_1"), None);
 }
 
+/// Holds cup_1, which was taken from the table, above the shelf, whose top is at 1.0 m.
+fn holding_above_the_shelf() -> Home {
+    let mut h = Home::new();
+    for _ in 0..3 {
+        h.see(vec![detection("cup", CUP)]);
+    }
+    h.apply("r1", json!({"add": [{"holding": {"object": "cup_1"}}]}))
+        .unwrap();
+    h.hand_at(Vec3::new(6.95, 2.1, 1.1));
+    h
+}
+
+impl Home {
+    fn hand_at(&mut self, position: Vec3) {
+        let tool = Pose {
+            position,
+            ..Pose::default()
+        };
+        let base = Pose::planar(6.3, 2.0, 0.0);
+        self.scene
+            .set_robot(base, Some(tool), at(self.now), at(self.now))
+            .unwrap();
+    }
+
+    fn put_on_the_shelf(&mut self) {
+        self.apply(
+            "r2",
+            json!({"add": [{"on": {"object": "cup_1", "support": "shelf"}}, {"gripper": {"state": "empty"}}],
+                   "remove": [{"holding": {"object": "cup_1"}}]}),
+        )
+        .unwrap();
+    }
+}
+
+#[test]
+fn what_was_put_down_and_seen_before_the_verdict_keeps_its_name() {
+    let mut h = holding_above_the_shelf();
+    // The fingers open and the hand goes back by 0.3 m, farther than what it handles can be.
+    h.hand_at(Vec3::new(6.65, 2.1, 1.1));
+    let there = Vec3::new(6.95, 2.1, 1.05);
+    for _ in 0..3 {
+        h.see_with(None, vec![detection("cup", there)]);
+    }
+    assert_eq!(h.objects(), ["cup_1", "cup_2"]);
+    h.put_on_the_shelf();
+    assert_eq!(h.objects(), ["cup_1"]);
+    assert!(h.scene.graph().has("cup_1", RelationKind::On, "shelf"));
+    assert!(h.place("cup_1").distance(there) < 0.01);
+    assert_eq!(h.scene.graph().any("cup_2").unwrap().merged_into, "cup_1");
+    for _ in 0..3 {
+        h.see_with(None, vec![detection("cup", there)]);
+    }
+    assert_eq!(h.objects(), ["cup_1"]);
+}
+
+#[test]
+fn what_stood_there_before_is_not_what_was_put_down() {
+    let mut h = Home::new();
+    let other = Vec3::new(6.95, 1.7, 1.05);
+    for _ in 0..3 {
+        h.see_with(None, vec![detection("cup", CUP), detection("cup", other)]);
+    }
+    assert_eq!(h.objects(), ["cup_1", "cup_2"]);
+    let (ours, theirs) = if h.place("cup_1").distance(CUP) < 0.1 {
+        ("cup_1", "cup_2")
+    } else {
+        ("cup_2", "cup_1")
+    };
+    h.apply("r1", json!({"add": [{"holding": {"object": ours}}]}))
+        .unwrap();
+    h.hand_at(Vec3::new(6.95, 2.2, 1.1));
+    h.apply(
+        "r2",
+        json!({"add": [{"on": {"object": ours, "support": "shelf"}}],
+               "remove": [{"holding": {"object": ours}}]}),
+    )
+    .unwrap();
+    assert_eq!(h.objects(), ["cup_1", "cup_2"]);
+    assert!(h.place(theirs).distance(other) < 0.05);
+}
+
+#[test]
+fn what_was_put_down_is_found_though_the_hand_had_gone_on() {
+    let mut h = holding_above_the_shelf();
+    // Its place is written down when the hand is 0.45 m further along the shelf than where it let go.
+    h.hand_at(Vec3::new(6.95, 2.4, 1.1));
+    h.put_on_the_shelf();
+    let there = Vec3::new(6.95, 1.95, 1.05);
+    for _ in 0..3 {
+        h.see_with(None, vec![detection("cup", there)]);
+    }
+    assert_eq!(h.objects(), ["cup_1"]);
+    assert!(h.place("cup_1").distance(there) < 0.05);
+    // Seen once, it is where it was seen: a cup as far from there is another one.
+    for _ in 0..3 {
+        let another = Vec3::new(6.95, 2.4, 1.05);
+        h.see_with(
+            None,
+            vec![detection("cup", there), detection("cup", another)],
+        );
+    }
+    assert_eq!(h.objects(), ["cup_1", "cup_2"]);
+}
+
 #[test]
 fn a_cup_seen_where_it_was_is_not_held_whatever_an_execution_said() {
     let mut h = Home::new();

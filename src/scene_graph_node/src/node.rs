@@ -7,9 +7,9 @@ use std::time::Duration;
 use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::{ErrorCode, Stamp};
 use eh_ros_edge::convert::command::{precondition, stamp_msg};
-use eh_ros_edge::convert::{scene as convert_scene, verdict as convert_verdict};
+use eh_ros_edge::convert::{scene as convert_scene, time_ns, verdict as convert_verdict};
 use eh_ros_edge::{qos, streams, NodeClock, Streams, TfListener};
-use eh_scene::{ChangeSet, Query, Scene, SceneError};
+use eh_scene::{ChangeSet, GripReading, Query, Scene, SceneError};
 use parking_lot::Mutex;
 use rclrs::{
     log_error, log_info, log_warn, IntoPrimitiveOptions, Node, Publisher, RclrsError, ToLogParams,
@@ -19,13 +19,16 @@ use ros_env::embodied_harness::srv::{
     ApplyEffects, ApplyEffects_Request, ApplyEffects_Response, QueryScene, QueryScene_Request,
     QueryScene_Response,
 };
+use ros_env::sensor_msgs::msg::JointState;
 
 use crate::scene_keeper::SceneKeeper;
 use crate::waiting_frames::WaitingFrames;
 use crate::{Error, Parameters};
 
 /// How often transforms are looked up and waiting frames tried.
-const CYCLE: Duration = Duration::from_millis(50);
+///
+/// A query looks by itself; this is for those who listen, and frames of detections come a few times a second.
+const CYCLE: Duration = Duration::from_millis(100);
 
 /// Oldest transform of the robot that still tells where it is.
 const ROBOT_AGE: Duration = Duration::from_secs(1);
@@ -43,7 +46,8 @@ pub(crate) struct SceneGraphNode {
     _handles: Vec<Box<dyn Any>>,
 }
 
-/// What every callback shares. All of them run on the spin thread, so the lock is never waited for.
+/// What every callback shares. Streams and timers have a thread, services another; the lock is held for one
+/// frame, or one answer.
 struct Shared {
     node: Node,
     clock: NodeClock,
@@ -59,6 +63,8 @@ struct Core {
     /// Version, revision and steady time of what was published last.
     published: Option<(u64, u64, i64)>,
     robot_stamp: i64,
+    /// The newest reading of the gripper's joint that was not looked at.
+    grip: Option<GripReading>,
     /// Batches that the keeper did not take.
     unwritten: Vec<ChangeSet>,
 }
@@ -99,6 +105,7 @@ impl SceneGraphNode {
                 waiting: WaitingFrames::default(),
                 published: None,
                 robot_stamp: 0,
+                grip: None,
                 unwritten: Vec::new(),
             }),
             node: node.clone(),
@@ -107,15 +114,14 @@ impl SceneGraphNode {
         });
         let keeper = Arc::new(Mutex::new(Some(keeper)));
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
-        handles.push(subscribe(&shared, &streams)?);
-        handles.push(Box::new(streams));
+        handles.extend(subscribe(&shared, &streams)?);
         handles.extend(serve(&shared)?);
         let every = shared.clone();
         handles.push(Box::new(
-            node.create_timer_repeating(CYCLE, move || every.cycle())?,
+            streams.create_timer_repeating(CYCLE, move || every.cycle())?,
         ));
         let (every, keep) = (shared.clone(), keeper.clone());
-        handles.push(Box::new(node.create_timer_repeating(
+        handles.push(Box::new(streams.create_timer_repeating(
             shared.parameters.persist_period,
             move || {
                 if let Some(keeper) = keep.lock().as_ref() {
@@ -123,6 +129,7 @@ impl SceneGraphNode {
                 }
             },
         )?));
+        handles.push(Box::new(streams));
         shared.cycle();
         Ok(SceneGraphNode {
             shared,
@@ -165,6 +172,7 @@ impl Shared {
             );
         }
         self.follow_robot(&mut core, now);
+        self.feel_gripper(&mut core, now);
         self.work_off_frames(&mut core, now);
         self.publish(&mut core);
     }
@@ -273,6 +281,33 @@ impl Shared {
         }
     }
 
+    /// Looks at the newest reading of the fingers.
+    fn feel_gripper(&self, core: &mut Core, now: Stamp) {
+        let Some(reading) = core.grip.take() else {
+            return;
+        };
+        let logger = self.node.logger();
+        match core.scene.feel_gripper(&reading, now) {
+            Ok(felt) => {
+                if let Some(name) = felt.taken {
+                    log_info!(logger, "felt between the fingers: {name}");
+                }
+                if !felt.let_go.is_empty() {
+                    log_info!(
+                        logger,
+                        "not held any more, the fingers are {}: {}",
+                        felt.gripper.unwrap_or("empty"),
+                        felt.let_go.join(", ")
+                    );
+                }
+            }
+            Err(error) => log_warn!(
+                logger.throttle(LOG_PERIOD),
+                "what the gripper reports was refused: {error}"
+            ),
+        }
+    }
+
     /// Publishes the graph: on a new version at most once a period, else now and then for fresh stamps.
     fn publish(&self, core: &mut Core) {
         let graph = core.scene.graph();
@@ -326,6 +361,7 @@ impl Shared {
         let mut core = self.core.lock();
         // What is newest may decide the answer.
         self.follow_robot(&mut core, now);
+        self.feel_gripper(&mut core, now);
         self.work_off_frames(&mut core, now);
         let mut response = QueryScene_Response {
             version: core.scene.graph().version(),
@@ -447,7 +483,35 @@ fn answer(
     Ok(())
 }
 
-fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn Any>, RclrsError> {
+/// The fingers in a message of joint states; `None`: they are not in it.
+fn grip_reading(message: &JointState, gripper_joint: &str, arrival: Stamp) -> Option<GripReading> {
+    let index = message.name.iter().position(|n| n == gripper_joint)?;
+    let stamp = time_ns(&message.header.stamp);
+    Some(GripReading {
+        // Without a stamp the arrival is the best that is known.
+        stamp: if stamp == 0 { arrival } else { Stamp(stamp) },
+        width: *message.position.get(index)?,
+        // Drivers that do not measure it send nothing or NaN.
+        effort: message.effort.get(index).copied().filter(|e| !e.is_nan()),
+    })
+}
+
+fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let p = &shared.parameters;
+    let mut handles: Vec<Box<dyn Any>> = Vec::new();
+    if !p.gripper_joint.is_empty() {
+        let take = shared.clone();
+        let joints = streams.create_subscription::<JointState, _>(
+            p.joint_states_topic.as_str().qos(qos::sensor_data()),
+            move |message: JointState| {
+                let joint = &take.parameters.gripper_joint;
+                if let Some(reading) = grip_reading(&message, joint, take.now()) {
+                    take.core.lock().grip = Some(reading);
+                }
+            },
+        )?;
+        handles.push(Box::new(joints));
+    }
     let take = shared.clone();
     let detections = streams.create_subscription::<ObjectObservationArray, _>(
         shared
@@ -464,7 +528,8 @@ fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn Any>, Rc
             take.core.lock().waiting.push(message, steady);
         },
     )?;
-    Ok(Box::new(detections))
+    handles.push(Box::new(detections));
+    Ok(handles)
 }
 
 fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {

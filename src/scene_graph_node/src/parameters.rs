@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use eh_contract::semantic_map::SemanticMap;
-use eh_ros_edge::params::{integer, number, text};
+use eh_ros_edge::params::{flag, integer, number, text};
 use eh_ros_edge::state_directory;
 use eh_scene::lexicon::Lexicon;
 use eh_scene::SceneConfig;
@@ -29,6 +29,10 @@ pub struct Parameters {
     pub base_frame: String,
     /// Frame between the fingers; empty: none.
     pub tool_frame: String,
+    /// Joint whose position is the gap between the fingers; empty: none.
+    pub gripper_joint: String,
+    /// Where the fingers' readings come from.
+    pub joint_states_topic: String,
     /// Where detections come from.
     pub detections_topic: String,
     /// Least time between two graphs on `scene_graph`.
@@ -63,7 +67,46 @@ impl Parameters {
         let metres = |name: &str, default: f64, what: &str| {
             number(node, name, default, 0.0001..=10.0, "m", what)
         };
+        let body = |name: &str, default: f64, what: &str| {
+            number(
+                node,
+                &format!("embodiment.{name}"),
+                default,
+                0.0..=10.0,
+                "m",
+                what,
+            )
+        };
+        let max_width = body(
+            "gripper_max_width",
+            0.10,
+            "Largest gap between the fingers.",
+        )?;
         let scene = SceneConfig {
+            closed_width: body(
+                "gripper_closed_width",
+                d.closed_width,
+                "Fingers nearer than this are closed on nothing.",
+            )?,
+            open_width: body(
+                "gripper_open_width",
+                0.9 * max_width,
+                "Fingers further apart than this are open. Default: 0.9 of gripper_max_width.",
+            )?,
+            effort_reported: flag(
+                node,
+                "embodiment.gripper_effort_reported",
+                d.effort_reported,
+                "Whether joint states carry the fingers' force.",
+            )?,
+            contact_effort: number(
+                node,
+                "embodiment.gripper_contact_effort",
+                d.contact_effort,
+                0.0..=1000.0,
+                "N",
+                "Least force of a grip.",
+            )?,
             default_std: metres(
                 "default_std",
                 d.default_std,
@@ -179,6 +222,18 @@ impl Parameters {
                 "tool_frame",
                 "gripper_tcp",
                 "Frame between the fingers; what is held follows it. Empty: none.",
+            )?,
+            gripper_joint: text(
+                node,
+                "embodiment.gripper_joint",
+                "gripper_joint",
+                "Joint whose position is the gap between the fingers [m]. Empty: none, what the fingers feel is not known.",
+            )?,
+            joint_states_topic: text(
+                node,
+                "joint_states_topic",
+                "joint_states",
+                "Topic of sensor_msgs/JointState.",
             )?,
             detections_topic: text(
                 node,

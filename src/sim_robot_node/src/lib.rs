@@ -25,6 +25,7 @@ mod navigation_server;
 mod node;
 mod pacer;
 mod parameters;
+mod participants;
 mod planning_scene_messages;
 mod planning_scene_server;
 mod robots_parameter;

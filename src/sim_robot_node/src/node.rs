@@ -23,6 +23,7 @@ use crate::move_group::MoveGroupServer;
 use crate::navigation_server::NavigationServer;
 use crate::pacer::Pacer;
 use crate::parameters::Parameters;
+use crate::participants::{self, Participants};
 use crate::planning_scene_server::{self, PlanningSceneTopic};
 use crate::sensor_topics::SensorTopics;
 use crate::simulation::{Moment, Simulation, Stamps};
@@ -94,6 +95,9 @@ impl SimRobotNode {
         let mut handles = Vec::new();
         for (index, (node, own)) in nodes.iter().zip(&settings).enumerate() {
             handles.extend(serve_all(node, own, &simulation.handle(index))?);
+            if parameters.publish_clock {
+                handles.extend(participants::listen(node, &simulation.handle(index))?);
+            }
         }
         Ok(Self {
             simulation,
@@ -191,6 +195,7 @@ fn simulation(
         head: Server::new(node, &parameters.head_action, keep, HeadServer)?,
         events: std::collections::VecDeque::new(),
         stopped: false,
+        participants: Participants::default(),
         node: node.clone(),
         robot,
         stamps,

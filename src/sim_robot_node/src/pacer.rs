@@ -49,6 +49,11 @@ impl Pacer {
         (steps, skipped)
     }
 
+    /// Leaves out what is due at `elapsed`: time stands still.
+    pub fn hold(&mut self, elapsed: Duration) {
+        self.left_out += self.lag(elapsed);
+    }
+
     /// How long to wait until the next step is due; zero when one is due.
     pub fn wait(&self, elapsed: Duration) -> Duration {
         self.step
@@ -149,6 +154,15 @@ mod tests {
                 "{speed}: {steps} of {wanted}"
             );
         }
+    }
+
+    #[test]
+    fn held_time_is_not_made_up_for() {
+        let mut pacer = Pacer::new(ms(20), 10.0, ms(200));
+        assert_eq!(pacer.take(ms(2)).0, 1);
+        pacer.hold(ms(50));
+        assert_eq!(pacer.take(ms(50)), (0, Duration::ZERO));
+        assert_eq!(pacer.take(ms(52)), (1, Duration::ZERO));
     }
 
     #[test]

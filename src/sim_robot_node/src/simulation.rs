@@ -12,6 +12,7 @@ use crate::gripper_server::GripperServer;
 use crate::head_server::HeadServer;
 use crate::move_group::MoveGroupServer;
 use crate::navigation_server::NavigationServer;
+use crate::participants::Participants;
 use crate::planning_scene_server::PlanningSceneTopic;
 use crate::sensor_topics::SensorTopics;
 
@@ -52,6 +53,8 @@ pub(crate) struct Simulation {
     pub(crate) cameras: CameraTopics,
     pub(crate) events: VecDeque<(Duration, SimEvent)>,
     pub(crate) stopped: bool,
+    /// Those who live by its clock; nobody where it is not the clock.
+    pub(crate) participants: Participants,
 }
 
 impl Simulation {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use eh_ros_edge::Shutdown;
 use eh_sim::{fleet, SimError};
-use rclrs::{log_warn, ToLogParams};
+use rclrs::{log_info, log_warn, ToLogParams};
 use tokio::sync::oneshot;
 
 use crate::pacer::Pacer;
@@ -114,6 +114,25 @@ fn perform((robot, request): Request, simulations: &mut [Simulation]) {
     }
 }
 
+/// Longest time between two looks while simulated time stands still.
+const HELD: Duration = Duration::from_millis(2);
+
+/// Whether simulated time has got ahead of somebody who lives by it.
+fn is_ahead(simulations: &[Simulation]) -> bool {
+    simulations.iter().any(|simulation| {
+        let behind = simulation
+            .participants
+            .behind(simulation.robot.now(), Instant::now());
+        if let Some(name) = behind {
+            log_info!(
+                simulation.node.logger().throttle(Duration::from_secs(30)),
+                "simulated time waits for {name}: this machine is too slow for the real_time_factor"
+            );
+        }
+        behind.is_some()
+    })
+}
+
 fn run(
     mut simulations: Vec<Simulation>,
     step: Duration,
@@ -122,6 +141,15 @@ fn run(
 ) -> Result<(), SimError> {
     let start = Instant::now();
     while simulations.iter().any(|simulation| !simulation.stopped) {
+        if is_ahead(&simulations) {
+            pacer.hold(start.elapsed());
+            match requests.recv_timeout(HELD) {
+                Ok(request) => perform(request, &mut simulations),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            continue;
+        }
         let (steps, left_out) = pacer.take(start.elapsed());
         if let Some(first) = simulations.first().filter(|_| !left_out.is_zero()) {
             log_warn!(

@@ -1,76 +1,33 @@
 //! The foreign actions behind one interface: send under a UUID, ask for the result, cancel, watch.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eh_ros_edge::goal_client::{CancelAnswer, GoalStatus, LateAcknowledgement, ResultRequest};
+use eh_executor::{NativeEnd, Server};
+use eh_ledger::executor::GoalId;
+use eh_ros_edge::goal_client::{
+    CancelAnswer, GoalFeedback, GoalStatus, LateAcknowledgement, ResultRequest,
+};
 use eh_ros_edge::{GoalClient, GoalClientError};
-use eh_skills::{Goal, SubGoalOutcome};
+use eh_skills::Goal;
+use parking_lot::Mutex;
 use rclrs::Node;
 use ros_env::control_msgs::action::{FollowJointTrajectory, GripperCommand};
 use ros_env::moveit_msgs::action::MoveGroup;
 use ros_env::nav2_msgs::action::NavigateToPose;
 use rosidl_runtime_rs::Action;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use uuid::Uuid;
 
 use crate::goals::{self, GoalSettings};
 use crate::parameters::Parameters;
+use crate::Handles;
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Which server a sub-goal goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Server {
-    Navigation,
-    Arm,
-    Gripper,
-    Head,
-}
-
-impl Server {
-    /// The server of a goal; `None` for one that needs none.
-    pub(crate) const fn of(goal: &Goal) -> Option<Self> {
-        match goal {
-            Goal::Navigate { .. } => Some(Server::Navigation),
-            Goal::MoveArm { .. } => Some(Server::Arm),
-            Goal::Gripper { .. } => Some(Server::Gripper),
-            Goal::Head { .. } => Some(Server::Head),
-            Goal::Scene(_) | Goal::Wait(_) | Goal::Observe { .. } => None,
-        }
-    }
-
-    /// The resource that it moves.
-    pub(crate) const fn resource(self) -> &'static str {
-        match self {
-            Server::Navigation => "base",
-            Server::Arm => "arm",
-            Server::Gripper => "gripper",
-            Server::Head => "head",
-        }
-    }
-
-    /// What it is, where it is set, for people.
-    pub(crate) const fn hint(self) -> &'static str {
-        match self {
-            Server::Navigation => "start Nav2 or set the parameter navigate_to_pose_action",
-            Server::Arm => "start MoveIt 2's move_group or set the parameter move_group_action",
-            Server::Gripper => "start the gripper's controller or set the parameter gripper_action",
-            Server::Head => "start the head's controller or set the parameter head_action",
-        }
-    }
-}
-
-/// How a goal ended, in the server's terms and in a program's.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct NativeEnd {
-    pub(crate) status: i8,
-    pub(crate) code: i32,
-    pub(crate) message: String,
-    pub(crate) outcome: SubGoalOutcome,
-}
 
 /// An open request for a result.
 pub(crate) trait PendingResult: Send {
@@ -83,7 +40,6 @@ pub(crate) trait ForeignAction: Send + Sync {
     /// Fully qualified name.
     fn name(&self) -> &str;
     fn is_there(&self) -> bool;
-    fn wait_for_server(&self, limit: Duration) -> Boxed<'static, bool>;
     fn send(
         &self,
         goal_id: Uuid,
@@ -142,11 +98,6 @@ where
 
     fn is_there(&self) -> bool {
         self.client.server_is_there()
-    }
-
-    fn wait_for_server(&self, limit: Duration) -> Boxed<'static, bool> {
-        let client = self.client.clone();
-        Box::pin(async move { client.wait_for_server(limit).await.is_ok() })
     }
 
     fn send(
@@ -224,34 +175,41 @@ pub(crate) fn resolve(namespace: &str, name: &str) -> String {
     }
 }
 
+/// The newest feedback about how far the base has to go.
+type Remaining = Arc<Mutex<Option<(GoalId, f64)>>>;
+
 /// The actions of one adapter.
 pub(crate) struct Foreign {
     actions: Vec<(Server, Arc<dyn ForeignAction>)>,
-    /// For the feedback of navigation.
-    pub(crate) navigation: Option<GoalClient<NavigateToPose>>,
+    remaining: Remaining,
 }
 
 impl Foreign {
+    /// The actions, and what keeps their feedback coming.
     pub(crate) fn navigation(
         node: &Node,
         action: &str,
         settings: &Arc<GoalSettings>,
-    ) -> Result<Self, GoalClientError> {
+    ) -> Result<(Self, Handles), GoalClientError> {
         let (client, foreign) = typed::<NavigateToPose>(node, action, settings)?;
-        Ok(Foreign {
+        let remaining = Remaining::default();
+        let task = watch_feedback(client.feedback(), remaining.clone());
+        let this = Foreign {
             actions: vec![(Server::Navigation, foreign)],
-            navigation: Some(client),
-        })
+            remaining,
+        };
+        Ok((this, vec![Box::new(node.commands().run(task))]))
     }
 
+    /// The actions.
     pub(crate) fn manipulation(
         node: &Node,
         arm: &str,
         gripper: &str,
         head: &str,
         settings: &Arc<GoalSettings>,
-    ) -> Result<Self, GoalClientError> {
-        Ok(Foreign {
+    ) -> Result<(Self, Handles), GoalClientError> {
+        let this = Foreign {
             actions: vec![
                 (Server::Arm, typed::<MoveGroup>(node, arm, settings)?.1),
                 (
@@ -263,22 +221,26 @@ impl Foreign {
                     typed::<FollowJointTrajectory>(node, head, settings)?.1,
                 ),
             ],
-            navigation: None,
-        })
+            remaining: Remaining::default(),
+        };
+        Ok((this, Vec::new()))
+    }
+
+    /// How far the base has to go yet, by the newest feedback on this goal.
+    pub(crate) fn distance_remaining(&self, goal_id: &GoalId) -> Option<f64> {
+        let newest = *self.remaining.lock();
+        newest.filter(|(id, _)| id == goal_id).map(|(_, left)| left)
+    }
+
+    /// Fully qualified names.
+    pub(crate) fn names(&self) -> BTreeMap<Server, String> {
+        self.all().map(|(s, a)| (s, a.name().to_string())).collect()
     }
 
     pub(crate) fn get(&self, server: Server) -> Option<&Arc<dyn ForeignAction>> {
         self.actions
             .iter()
             .find(|(s, _)| *s == server)
-            .map(|(_, a)| a)
-    }
-
-    /// By the name that stands in the journal.
-    pub(crate) fn by_name(&self, name: &str) -> Option<&Arc<dyn ForeignAction>> {
-        self.actions
-            .iter()
-            .find(|(_, a)| a.name() == name)
             .map(|(_, a)| a)
     }
 
@@ -304,13 +266,34 @@ impl Foreign {
     }
 }
 
+/// Keeps the newest feedback of navigation.
+async fn watch_feedback(
+    mut feedback: broadcast::Receiver<GoalFeedback<<NavigateToPose as Action>::Feedback>>,
+    remaining: Remaining,
+) {
+    loop {
+        match feedback.recv().await {
+            Ok(message) => {
+                let left = f64::from(message.feedback.distance_remaining);
+                *remaining.lock() = Some((message.goal_id.into_bytes(), left));
+            }
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
 impl Native for NavigateToPose {
     fn goal(goal: &Goal, _: &GoalSettings) -> Option<Self::Goal> {
         goals::navigate(goal)
     }
 
     fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
-        goals::plain_end(status, i32::from(result.error_code), result.error_msg)
+        NativeEnd::plain(
+            goals::wire(status),
+            i32::from(result.error_code),
+            result.error_msg,
+        )
     }
 }
 
@@ -320,7 +303,8 @@ impl Native for MoveGroup {
     }
 
     fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
-        goals::arm_end(status, result.error_code.val, result.error_code.message)
+        let code = result.error_code;
+        NativeEnd::arm(goals::wire(status), code.val, code.message)
     }
 }
 
@@ -340,7 +324,7 @@ impl Native for FollowJointTrajectory {
     }
 
     fn end(status: GoalStatus, result: Self::Result) -> NativeEnd {
-        goals::plain_end(status, result.error_code, result.error_string)
+        NativeEnd::plain(goals::wire(status), result.error_code, result.error_string)
     }
 }
 

@@ -2,24 +2,22 @@
 
 use std::time::Duration;
 
+use eh_executor::NativeEnd;
 use eh_ros_edge::convert::command::{budget_msg, raw_pose_msg};
 use eh_ros_edge::goal_client::GoalStatus;
 use eh_skills::sub_goal::{ArmTarget, GripperReport};
-use eh_skills::{Embodiment, Goal, SubGoalOutcome};
+use eh_skills::{Embodiment, Goal};
 use ros_env::control_msgs::action::{
     FollowJointTrajectory_Goal, GripperCommand_Goal, GripperCommand_Result,
 };
 use ros_env::geometry_msgs::msg::Pose;
 use ros_env::moveit_msgs::action::MoveGroup_Goal;
 use ros_env::moveit_msgs::msg::{
-    BoundingVolume, Constraints, JointConstraint, MoveItErrorCodes, OrientationConstraint,
-    PositionConstraint,
+    BoundingVolume, Constraints, JointConstraint, OrientationConstraint, PositionConstraint,
 };
 use ros_env::nav2_msgs::action::NavigateToPose_Goal;
 use ros_env::shape_msgs::msg::SolidPrimitive;
 use ros_env::trajectory_msgs::msg::JointTrajectoryPoint;
-
-use crate::foreign::NativeEnd;
 
 /// How far a joint of a named configuration may be off [rad].
 const JOINT_TOLERANCE: f64 = 0.01;
@@ -49,81 +47,15 @@ pub(crate) const fn wire(status: GoalStatus) -> i8 {
     }
 }
 
-fn words(message: String, status: GoalStatus) -> String {
-    if message.is_empty() {
-        format!("the server gives no reason, status {status:?}")
-    } else {
-        message
-    }
-}
-
-/// The end of an action whose status alone says whether it worked.
-pub(crate) fn plain_end(status: GoalStatus, code: i32, message: String) -> NativeEnd {
-    let outcome = if status == GoalStatus::Succeeded {
-        SubGoalOutcome::Succeeded
-    } else {
-        SubGoalOutcome::Aborted {
-            code,
-            message: words(message.clone(), status),
-        }
-    };
-    NativeEnd {
-        status: wire(status),
-        code,
-        message,
-        outcome,
-    }
-}
-
-/// The end of a motion of the arm: move_group has reported SUCCEEDED with a failure in its code before,
-/// so both have to agree.
-pub(crate) fn arm_end(status: GoalStatus, code: i32, message: String) -> NativeEnd {
-    let worked = status == GoalStatus::Succeeded && code == MoveItErrorCodes::SUCCESS;
-    let outcome = if worked {
-        SubGoalOutcome::Succeeded
-    } else {
-        SubGoalOutcome::Aborted {
-            code,
-            message: words(message.clone(), status),
-        }
-    };
-    NativeEnd {
-        status: wire(status),
-        code,
-        message,
-        outcome,
-    }
-}
-
-/// The end of a gripper goal. A gripper that stalls on an object ends aborted with some controllers, so
-/// the report is what counts.
+/// The end of a gripper goal.
 pub(crate) fn gripper_end(status: GoalStatus, result: &GripperCommand_Result) -> NativeEnd {
-    let message = format!(
-        "position {:.4} m, effort {:.1} N, stalled {}, reached_goal {}",
-        result.position, result.effort, result.stalled, result.reached_goal
-    );
-    let outcome = match status {
-        GoalStatus::Succeeded | GoalStatus::Aborted => SubGoalOutcome::Gripper(GripperReport {
-            position: result.position,
-            effort: result.effort,
-            stalled: result.stalled,
-            reached_goal: result.reached_goal,
-        }),
-        GoalStatus::Unknown
-        | GoalStatus::Accepted
-        | GoalStatus::Executing
-        | GoalStatus::Canceling
-        | GoalStatus::Canceled => SubGoalOutcome::Aborted {
-            code: 0,
-            message: format!("status {status:?}, {message}"),
-        },
+    let report = GripperReport {
+        position: result.position,
+        effort: result.effort,
+        stalled: result.stalled,
+        reached_goal: result.reached_goal,
     };
-    NativeEnd {
-        status: wire(status),
-        code: 0,
-        message,
-        outcome,
-    }
+    NativeEnd::gripper(wire(status), report)
 }
 
 pub(crate) fn navigate(goal: &Goal) -> Option<NavigateToPose_Goal> {

@@ -2,27 +2,30 @@
 //!
 //! One runtime for both. It serves `~/execute_skill`, `~/query` and `~/settle`, and publishes
 //! `skill_catalog`, `executor_beacon`, `skill_status`, `run_events` and, for the base, `declared_runs`.
-//! It holds no rules of its own: the gate, the states and what a restart means are `eh_ledger`'s, the
-//! programs are `eh_skills`'; here they are asked, their answers are written down first and performed
-//! second.
+//! It holds no rules of its own: `eh_executor` decides, this converts and performs.
 //!
-//! # Threads
-//! Everything runs on the spin thread but the journal, which has a thread of its own.
+//! | thread | what it does |
+//! |---|---|
+//! | spin | callbacks and calls of ROS; never waits for anything |
+//! | streams | sensors and transforms |
+//! | loop | owns the decisions and the journal: takes events in order, commits, gives out what follows |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod adapter;
+mod calls;
 mod error;
-mod executor;
+mod execute_skill;
 mod foreign;
 mod goals;
-mod journal_thread;
+mod journal;
+mod loop_thread;
 mod outlet;
 mod parameters;
 mod planning_scene;
-mod run;
 mod scene_check;
+mod senses;
 mod services;
-mod stopping;
 mod surroundings;
 
 use std::process::ExitCode;
@@ -65,9 +68,11 @@ pub fn run(context: &Context, options: &Options, shutdown: &Shutdown) -> Result<
     let mut spinner = context.create_basic_executor();
     let node = spinner.create_node(options.node_name.as_str())?;
     // Spinning goes on while what moves is being stopped.
-    let spun = Shutdown::new();
-    let _running = executor::Running::start(&node, options.adapter, shutdown, &spun)?;
-    Ok(spin_until(&mut spinner, &spun)?)
+    let halt = Shutdown::new();
+    let running = adapter::Running::start(&node, options.adapter, shutdown, &halt)?;
+    let end = spin_until(&mut spinner, &halt);
+    running.end();
+    Ok(end?)
 }
 
 /// The programs' main function.

@@ -4,15 +4,15 @@ use eh_contract::run_event::RunEvent;
 use eh_contract::skill::SkillDescriptor;
 use eh_contract::status::SkillStatus;
 use eh_contract::Stamp;
-use eh_ledger::executor::ExecutorRecord;
-use eh_ros_edge::convert::command::{beacon_msg, stamp_msg};
+use eh_executor::effect::DeclaredRun;
+use eh_ros_edge::convert::command::stamp_msg;
 use eh_ros_edge::convert::skill::{
     descriptor_msg, disconnect_policy_wire, run_event_msg, status_msg,
 };
 use eh_ros_edge::qos;
 use rclrs::{log_error, IntoPrimitiveOptions, Node, Publisher, RclrsError};
 use ros_env::embodied_harness::msg::{
-    DeclaredRun, ExecutorBeacon, RunEvent as RunEventMsg, SkillCatalog, SkillStatusArray,
+    DeclaredRun as DeclaredRunMsg, RunEvent as RunEventMsg, SkillCatalog, SkillStatusArray,
 };
 use rosidl_runtime_rs::Message;
 
@@ -23,21 +23,21 @@ pub(crate) struct Outlet {
     node: Node,
     executor: String,
     boot_id: String,
+    robot_id: String,
     catalog: Publisher<SkillCatalog>,
-    beacon: Publisher<ExecutorBeacon>,
     statuses: Publisher<SkillStatusArray>,
     run_events: Publisher<RunEventMsg>,
-    declared: Publisher<DeclaredRun>,
+    declared: Publisher<DeclaredRunMsg>,
 }
 
 impl Outlet {
-    pub(crate) fn new(node: &Node, executor: &str, boot_id: &str) -> Result<Self, RclrsError> {
+    pub(crate) fn new(node: &Node, boot_id: &str, robot_id: &str) -> Result<Self, RclrsError> {
         Ok(Outlet {
             node: node.clone(),
-            executor: executor.into(),
+            executor: node.fully_qualified_name(),
             boot_id: boot_id.into(),
+            robot_id: robot_id.into(),
             catalog: node.create_publisher("skill_catalog".qos(qos::state_latched(1)))?,
-            beacon: node.create_publisher("executor_beacon".qos(qos::control()))?,
             statuses: node.create_publisher("skill_status".qos(qos::state_latched(1)))?,
             run_events: node.create_publisher("run_events".qos(qos::state_latched(RUN_EVENTS)))?,
             declared: node.create_publisher("declared_runs".qos(qos::control()))?,
@@ -50,27 +50,14 @@ impl Outlet {
         }
     }
 
-    pub(crate) fn catalog<'a>(
-        &self,
-        robot_id: &str,
-        skills: impl Iterator<Item = &'a SkillDescriptor>,
-    ) {
+    pub(crate) fn catalog(&self, skills: &[SkillDescriptor]) {
         let message = SkillCatalog {
             executor: self.executor.clone(),
             boot_id: self.boot_id.clone(),
-            robot_id: robot_id.into(),
-            skills: skills.map(descriptor_msg).collect(),
+            robot_id: self.robot_id.clone(),
+            skills: skills.iter().map(descriptor_msg).collect(),
         };
         self.publish(&self.catalog, message, "the skill catalog");
-    }
-
-    pub(crate) fn beacon(&self, tick: std::time::Duration) {
-        let beacon = eh_contract::command::Beacon {
-            executor: self.executor.clone(),
-            boot_id: self.boot_id.clone(),
-            tick,
-        };
-        self.publish(&self.beacon, beacon_msg(Some(&beacon)), "the beacon");
     }
 
     pub(crate) fn statuses(&self, statuses: &[SkillStatus], now: Stamp) {
@@ -87,15 +74,15 @@ impl Outlet {
         self.publish(&self.run_events, run_event_msg(event), "a run event");
     }
 
-    pub(crate) fn declare(&self, record: &ExecutorRecord, active: bool) {
-        let message = DeclaredRun {
-            executor: self.executor.clone(),
-            boot_id: self.boot_id.clone(),
-            run_id: record.run_id.clone(),
-            command_id: record.command.command_id.clone(),
-            fencing_token: record.fencing_token,
-            disconnect_policy: disconnect_policy_wire(record.disconnect_policy),
-            active,
+    pub(crate) fn declare(&self, run: &DeclaredRun) {
+        let message = DeclaredRunMsg {
+            executor: run.executor.clone(),
+            boot_id: run.boot_id.clone(),
+            run_id: run.run_id.clone(),
+            command_id: run.command_id.clone(),
+            fencing_token: run.fencing_token,
+            disconnect_policy: disconnect_policy_wire(run.disconnect_policy),
+            active: run.active,
         };
         self.publish(&self.declared, message, "a declared run");
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use eh_contract::geometry::Vec3;
+use eh_executor::{Server, Settings};
 use eh_ros_edge::params::{flag, number, numbers, text, texts, ParameterError};
 use eh_ros_edge::state_directory::state_directory;
 use eh_skills::catalog::Adapter;
@@ -206,6 +207,25 @@ impl Parameters {
             planning_time: number(node, "planning_time", 2.0, 0.05..=60.0, "s", "Time for one plan of the arm.")?,
             body,
         })
+    }
+
+    /// What the executor is set up with.
+    pub(crate) fn settings(&self, name: &str, actions: BTreeMap<Server, String>) -> Settings {
+        Settings {
+            name: name.into(),
+            robot_id: self.robot_id.clone(),
+            require_lease: self.require_lease,
+            check_preconditions: self.check_preconditions,
+            actions,
+            query_scene_service: self.query_scene_service.clone(),
+            scene_timeout: self.scene_timeout,
+            planning_scene: self.planning_scene,
+            planning_scene_timeout: self.planning_scene_timeout,
+            server_timeout: self.server_timeout,
+            acknowledge_timeout: self.acknowledge_timeout,
+            lost_timeout: self.lost_timeout,
+            body: self.body.clone(),
+        }
     }
 }
 

@@ -100,25 +100,6 @@ impl PlanningSceneClient {
     }
 }
 
-/// What is wanted, for the journal.
-pub(crate) fn in_words(wanted: &SceneWanted) -> String {
-    let world: Vec<&str> = wanted.world.iter().map(|b| b.id.as_str()).collect();
-    let attached = wanted
-        .attached
-        .as_ref()
-        .map_or("nothing", |a| a.object.id.as_str());
-    let contacts: Vec<String> = wanted
-        .contacts
-        .iter()
-        .map(|[a, b]| format!("{a} and {b}"))
-        .collect();
-    format!(
-        "world: {}; attached: {attached}; allowed contacts: {}",
-        world.join(", "),
-        contacts.join(", ")
-    )
-}
-
 fn known(scene: &PlanningScene) -> Result<SceneKnown, String> {
     let matrix = &scene.allowed_collision_matrix;
     if matrix.entry_names.len() > MAX_NAMES {

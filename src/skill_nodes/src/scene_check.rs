@@ -1,8 +1,9 @@
-//! Asks the scene graph whether the preconditions of a command still hold.
+//! Asks the scene graph whether preconditions hold.
 
-use std::time::Duration;
+use std::future::Future;
+use std::time::{Duration, Instant};
 
-use eh_contract::command::SkillCommand;
+use eh_contract::command::Precondition;
 use eh_contract::ErrorCode;
 use eh_ledger::admission::SceneCheck;
 use eh_ros_edge::convert::command::precondition_msg;
@@ -25,39 +26,55 @@ impl SceneClient {
         })
     }
 
-    pub(crate) async fn check(&self, command: &SkillCommand) -> SceneCheck {
-        let unavailable = |reason: String| SceneCheck::Unavailable { reason };
-        if !self.client.service_is_ready().unwrap_or(false) {
-            return unavailable(format!("no server of {} is there", self.service));
-        }
+    /// Asks at once, or as soon as the server is there; the answer can be waited for on its own. All of it takes
+    /// no longer than the limit: a node that was started a moment ago, this one or the other, is discovered soon.
+    pub(crate) fn check(
+        &self,
+        preconditions: &[Precondition],
+    ) -> impl Future<Output = SceneCheck> + Send + 'static {
+        let (service, limit, client) = (self.service.clone(), self.limit, self.client.clone());
         let request = QueryScene_Request {
             operation: QueryScene_Request::OPERATION_CHECK,
-            preconditions: command.preconditions.iter().map(precondition_msg).collect(),
+            preconditions: preconditions.iter().map(precondition_msg).collect(),
             ..QueryScene_Request::default()
         };
-        let answer: Promise<QueryScene_Response> = match self.client.call(request) {
-            Ok(promise) => promise,
-            Err(e) => return unavailable(format!("{} can't be called: {e}", self.service)),
-        };
-        let response = match within(self.limit, answer).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(_)) => return unavailable("the node is shutting down".into()),
-            Err(missed) => return unavailable(format!("{}: {missed}", self.service)),
-        };
-        match ErrorCode::from_code(response.error_code) {
-            Some(ErrorCode::None) => SceneCheck::Holds,
-            Some(
-                ErrorCode::SceneStalePrecondition
-                | ErrorCode::PredicateNotMet
-                | ErrorCode::RefNotFound,
-            ) => SceneCheck::Fails {
-                index: usize::try_from(response.failed_precondition).unwrap_or(0),
-                reason: response.error_msg,
-            },
-            Some(_) | None => unavailable(format!(
-                "{} answers with error {}: {}",
-                self.service, response.error_code, response.error_msg
-            )),
+        async move {
+            let unavailable = |reason: String| SceneCheck::Unavailable { reason };
+            let began = Instant::now();
+            if within(limit, client.notify_on_service_ready())
+                .await
+                .is_err()
+            {
+                return unavailable(format!("no server of {service} is there"));
+            }
+            let asked: Result<Promise<QueryScene_Response>, RclrsError> = client.call(request);
+            let answer = match asked {
+                Ok(answer) => answer,
+                Err(error) => return unavailable(format!("{service} can't be called: {error}")),
+            };
+            match within(limit.saturating_sub(began.elapsed()), answer).await {
+                Ok(Ok(response)) => read(&service, response),
+                Ok(Err(_)) => unavailable("the node is shutting down".into()),
+                Err(missed) => unavailable(format!("{service}: {missed}")),
+            }
         }
+    }
+}
+
+fn read(service: &str, response: QueryScene_Response) -> SceneCheck {
+    match ErrorCode::from_code(response.error_code) {
+        Some(ErrorCode::None) => SceneCheck::Holds,
+        Some(
+            ErrorCode::SceneStalePrecondition | ErrorCode::PredicateNotMet | ErrorCode::RefNotFound,
+        ) => SceneCheck::Fails {
+            index: usize::try_from(response.failed_precondition).unwrap_or(0),
+            reason: response.error_msg,
+        },
+        Some(_) | None => SceneCheck::Unavailable {
+            reason: format!(
+                "{service} answers with error {}: {}",
+                response.error_code, response.error_msg
+            ),
+        },
     }
 }

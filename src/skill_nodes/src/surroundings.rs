@@ -8,11 +8,11 @@ use eh_contract::geometry::Pose;
 use eh_contract::perception::DetectionFrame;
 use eh_contract::scene::{SceneObject, SceneSnapshot};
 use eh_contract::state::ExecutorState;
-use eh_ledger::admission::LeaseView;
+use eh_contract::Stamp;
+use eh_executor::LeaseSeen;
 use eh_ros_edge::convert;
 use eh_ros_edge::convert::command::budget;
 use eh_ros_edge::convert::scene::{detection_frame, scene_object};
-use eh_ros_edge::deadline::sleep;
 use eh_ros_edge::{qos, streams, NodeClock, TfListener};
 use eh_skills::catalog::Adapter;
 use eh_skills::fingers::GripperReading;
@@ -25,6 +25,7 @@ use ros_env::embodied_harness::msg::{
 use ros_env::nav_msgs::msg::Odometry;
 use ros_env::sensor_msgs::msg::JointState;
 
+use crate::loop_thread::budget_now;
 use crate::parameters::Parameters;
 use crate::Handles;
 
@@ -40,24 +41,13 @@ const MAX_FRAMES: usize = 32;
 /// Most detections of a frame that is kept; a flood is no sight.
 const MAX_DETECTIONS: usize = 256;
 
-/// How often new camera frames are looked for.
-const FRAME_PERIOD: Duration = Duration::from_millis(50);
-
-#[derive(Debug, Default)]
-struct Lease {
-    newest_token: u64,
-    controller_id: String,
-    /// On the budget clock.
-    alive_until: Duration,
-}
-
 struct Inner {
-    lease: Lease,
+    lease: LeaseSeen,
     stop_latched: Option<String>,
     meter: StandstillMeter,
     /// When it came, on the budget clock.
     gripper: Option<(Duration, GripperReading)>,
-    scene: Option<SceneSnapshot>,
+    scene: Option<Arc<SceneSnapshot>>,
     /// By executor: resource and who holds it.
     others: BTreeMap<String, Vec<(String, String)>>,
     /// Newest camera frames, oldest first.
@@ -85,16 +75,12 @@ impl Surroundings {
         adapter: Adapter,
         clock: &NodeClock,
         parameters: &Parameters,
-        newest_token: u64,
     ) -> Result<(Arc<Self>, Handles), RclrsError> {
         let streams = streams(node)?;
         let this = Arc::new(Surroundings {
             clock: clock.clone(),
             inner: Mutex::new(Inner {
-                lease: Lease {
-                    newest_token,
-                    ..Lease::default()
-                },
+                lease: LeaseSeen::default(),
                 stop_latched: None,
                 meter: StandstillMeter::new(parameters.standstill, &parameters.body.gripper_joint),
                 gripper: None,
@@ -113,17 +99,19 @@ impl Surroundings {
         let own_name = node.fully_qualified_name();
         let mut handles = Handles::new();
         let s = this.clone();
-        handles.push(Box::new(node.create_subscription::<ControlLease, _>(
+        handles.push(Box::new(streams.create_subscription::<ControlLease, _>(
             "control_lease".qos(qos::state_latched(1)),
-            move |m: ControlLease| s.lease(&m),
+            move |m: ControlLease| s.heard_lease(&m),
         )?));
         let s = this.clone();
-        handles.push(Box::new(node.create_subscription::<ProtectionState, _>(
-            "protection_state".qos(qos::state_latched(1)),
-            move |m: ProtectionState| {
-                s.inner.lock().stop_latched = m.stop_latched.then_some(m.stop_id);
-            },
-        )?));
+        handles.push(Box::new(
+            streams.create_subscription::<ProtectionState, _>(
+                "protection_state".qos(qos::state_latched(1)),
+                move |m: ProtectionState| {
+                    s.inner.lock().stop_latched = m.stop_latched.then_some(m.stop_id);
+                },
+            )?,
+        ));
         let s = this.clone();
         handles.push(Box::new(streams.create_subscription::<Odometry, _>(
             "odom".qos(qos::sensor_data()),
@@ -149,35 +137,36 @@ impl Surroundings {
             ));
         }
         let s = this.clone();
-        handles.push(Box::new(node.create_subscription::<SceneGraph, _>(
+        handles.push(Box::new(streams.create_subscription::<SceneGraph, _>(
             "scene_graph".qos(qos::state_latched(1)),
-            move |m: SceneGraph| s.inner.lock().scene = Some(snapshot(&m)),
+            move |m: SceneGraph| s.inner.lock().scene = Some(Arc::new(snapshot(&m))),
         )?));
         let s = this.clone();
-        handles.push(Box::new(node.create_subscription::<SkillStatusArray, _>(
-            "skill_status".qos(qos::state_latched(EXECUTORS)),
-            move |m: SkillStatusArray| {
-                if m.executor != own_name {
-                    s.other(&m);
-                }
-            },
-        )?));
+        handles.push(Box::new(
+            streams.create_subscription::<SkillStatusArray, _>(
+                "skill_status".qos(qos::state_latched(EXECUTORS)),
+                move |m: SkillStatusArray| {
+                    if m.executor != own_name {
+                        s.other(&m);
+                    }
+                },
+            )?,
+        ));
         handles.push(Box::new(streams));
         Ok((this, handles))
     }
 
-    /// The clock that budgets are measured on.
-    pub(crate) fn now(&self) -> Duration {
-        Duration::from_nanos(u64::try_from(self.clock.budget_ns()).unwrap_or(0))
+    fn now(&self) -> Duration {
+        budget_now(&self.clock)
     }
 
-    fn lease(&self, message: &ControlLease) {
+    fn heard_lease(&self, message: &ControlLease) {
         let until = self.now().saturating_add(budget(&message.remaining));
         let mut inner = self.inner.lock();
         // An older token in a late message takes nothing back.
-        if message.token >= inner.lease.newest_token {
-            inner.lease = Lease {
-                newest_token: message.token,
+        if message.token >= inner.lease.token {
+            inner.lease = LeaseSeen {
+                token: message.token,
                 controller_id: message.controller_id.clone(),
                 alive_until: if message.controller_id.is_empty() {
                     Duration::ZERO
@@ -209,21 +198,8 @@ impl Surroundings {
     fn other(&self, message: &SkillStatusArray) {
         let mut held = Vec::new();
         for status in &message.statuses {
-            let holds = match ExecutorState::from_wire(status.state) {
-                Some(
-                    ExecutorState::Accepted
-                    | ExecutorState::Started
-                    | ExecutorState::Canceling
-                    | ExecutorState::Ended,
-                ) => true,
-                Some(
-                    ExecutorState::Unspecified
-                    | ExecutorState::Received
-                    | ExecutorState::Rejected
-                    | ExecutorState::Settled,
-                )
-                | None => false,
-            };
+            let holds =
+                ExecutorState::from_wire(status.state).is_some_and(ExecutorState::holds_resources);
             if holds {
                 for resource in &status.resources {
                     held.push((
@@ -239,25 +215,9 @@ impl Surroundings {
             .insert(message.executor.clone(), held);
     }
 
-    /// The lease as the gate wants it.
-    pub(crate) fn lease_view(&self) -> LeaseView {
-        let now = self.now();
-        let inner = self.inner.lock();
-        LeaseView {
-            newest_token: inner.lease.newest_token,
-            live: now < inner.lease.alive_until,
-            controller_id: inner.lease.controller_id.clone(),
-        }
-    }
-
-    /// A command came under this token: what is older is old from now on, even before the lease topic
-    /// tells so.
-    pub(crate) fn saw_token(&self, token: u64, controller_id: &str) {
-        let mut inner = self.inner.lock();
-        if token > inner.lease.newest_token {
-            inner.lease.newest_token = token;
-            inner.lease.controller_id = controller_id.into();
-        }
+    /// The newest word about the lease.
+    pub(crate) fn lease(&self) -> LeaseSeen {
+        self.inner.lock().lease.clone()
     }
 
     /// The stop that is latched.
@@ -320,15 +280,15 @@ impl Surroundings {
         inner.frames.push_back(message);
     }
 
-    /// Camera frames stamped after `since` (ROS time, ns), in base_link at their own time. One whose
-    /// transforms have not arrived yet is left out until they have.
-    fn frames_since(&self, since: i64) -> Vec<DetectionFrame> {
+    /// Camera frames stamped after `since`, in base_link at their own time. One whose transforms have not
+    /// arrived yet is left out until they have.
+    pub(crate) fn frames_since(&self, since: Stamp) -> Vec<DetectionFrame> {
         let inner = self.inner.lock();
         let fresh = inner
             .frames
             .iter()
             .map(|m| (convert::time_ns(&m.header.stamp), m))
-            .filter(|(stamp, _)| *stamp > since);
+            .filter(|(stamp, _)| *stamp > since.0);
         fresh
             .filter_map(|(stamp, m)| {
                 let camera = self
@@ -341,31 +301,8 @@ impl Surroundings {
             .collect()
     }
 
-    /// Waits until `wanted` camera frames from now on show something of the class, and gives them all, or
-    /// what there is when the time is up.
-    pub(crate) async fn observe(
-        &self,
-        class_name: &str,
-        wanted: usize,
-        timeout: Duration,
-    ) -> Vec<DetectionFrame> {
-        let since = self.clock.ros_ns();
-        let until = self.now().saturating_add(timeout);
-        loop {
-            let frames = self.frames_since(since);
-            let with = frames
-                .iter()
-                .filter(|f| f.detections.iter().any(|d| d.class_name == class_name))
-                .count();
-            if with >= wanted || self.now() >= until {
-                return frames;
-            }
-            sleep(FRAME_PERIOD).await;
-        }
-    }
-
     /// The newest scene graph.
-    pub(crate) fn scene(&self) -> Option<SceneSnapshot> {
+    pub(crate) fn scene(&self) -> Option<Arc<SceneSnapshot>> {
         self.inner.lock().scene.clone()
     }
 

@@ -179,6 +179,28 @@ mod tests {
         }
     }
 
+    /// Nothing is done again before a lost run is judged; but when it has been, its end says nothing about the
+    /// next attempt, while a foreign commander or a robot that would not stop is still there.
+    #[test]
+    fn what_was_lost_and_judged_may_be_tried_again() {
+        for skill in all().unwrap() {
+            for (code, again) in [
+                (ErrorCode::ResultLost, true),
+                (ErrorCode::AcknowledgementLost, true),
+                (ErrorCode::Preempted, false),
+                (ErrorCode::StopUnconfirmed, false),
+            ] {
+                let mode = skill.failure_modes.iter();
+                let mut mode = mode.filter(|m| m.error_code == code.code());
+                assert!(
+                    mode.all(|m| m.recoverable == again),
+                    "{}: {code:?}",
+                    skill.name
+                );
+            }
+        }
+    }
+
     #[test]
     fn a_skill_that_moves_the_arm_over_the_world_holds_the_base() {
         for skill in all().unwrap() {

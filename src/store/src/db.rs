@@ -10,6 +10,23 @@ use crate::error::StoreError;
 /// How long a statement waits for another process of this machine that holds the file.
 pub const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Files up to this size \[bytes\] are looked through whole when they are opened, which takes a few
+/// milliseconds; larger ones by [`Database::check`] only, so that opening does not depend on how much was
+/// ever written.
+pub const CHECKED_WHEN_OPENED: u64 = 1 << 20;
+
+/// Statements that stay prepared.
+const PREPARED: usize = 48;
+
+/// From one version of the tables to the next.
+#[derive(Clone, Copy, Debug)]
+pub enum Migration {
+    /// SQL.
+    Sql(&'static str),
+    /// What SQL can't say, such as hashes; in the transaction of the whole migration.
+    Rust(fn(&Transaction<'_>) -> Result<(), rusqlite::Error>),
+}
+
 /// What kind of file it is and how its tables came about.
 #[derive(Clone, Copy, Debug)]
 pub struct Schema {
@@ -18,8 +35,8 @@ pub struct Schema {
     /// SQLite's application_id of such files; differs from kind to kind, so that one is never taken for
     /// another.
     pub application_id: i32,
-    /// SQL of version 1, 2, …; an entry that was released is never changed, only new ones are added.
-    pub migrations: &'static [&'static str],
+    /// To version 1, 2, …; an entry that was released is never changed, only new ones are added.
+    pub migrations: &'static [Migration],
 }
 
 impl Schema {
@@ -49,7 +66,7 @@ pub struct Database {
 
 impl Database {
     /// Opens a file, makes it and its directory where they are missing, brings its tables to the newest
-    /// version and checks its integrity.
+    /// version and, where it is no larger than [`CHECKED_WHEN_OPENED`], checks its integrity.
     ///
     /// # Errors
     /// [`StoreError`] that names the file, the reason and what to do.
@@ -103,20 +120,32 @@ impl Database {
         connection
             .pragma_update(None, "synchronous", "FULL")
             .map_err(sql("setting synchronous"))?;
+        connection.set_prepared_statement_cache_capacity(PREPARED);
+        // A migration may put a table in the place of another one that is referred to.
         connection
-            .pragma_update(None, "foreign_keys", "ON")
+            .pragma_update(None, "foreign_keys", "OFF")
             .map_err(sql("setting foreign_keys"))?;
         let mut database = Database {
             connection,
             path: path.to_path_buf(),
         };
-        database.check_integrity()?;
+        let size = std::fs::metadata(path).map_or(0, |file| file.len());
+        if size <= CHECKED_WHEN_OPENED {
+            database.check()?;
+        }
         database.migrate(schema)?;
+        database
+            .connection
+            .pragma_update(None, "foreign_keys", "ON")
+            .map_err(sql("setting foreign_keys"))?;
         Ok(database)
     }
 
-    /// SQLite's quick check; it reads every page but no index, which takes milliseconds for our files.
-    fn check_integrity(&self) -> Result<(), StoreError> {
+    /// SQLite's quick check of the whole file; it reads every page, so it takes seconds for gigabytes.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] with what was found, or why the file can't be read.
+    pub fn check(&self) -> Result<(), StoreError> {
         let answer: String = self
             .connection
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
@@ -163,9 +192,17 @@ impl Database {
                 known: schema.version(),
             });
         }
+        if !fresh && found == schema.version() {
+            // Nothing to do; in exclusive mode the lock stays.
+            return transaction.rollback().map_err(sql);
+        }
         let done = usize::try_from(found).unwrap_or(0);
         for migration in schema.migrations.iter().skip(done) {
-            transaction.execute_batch(migration).map_err(sql)?;
+            match migration {
+                Migration::Sql(batch) => transaction.execute_batch(batch),
+                Migration::Rust(migrate) => migrate(&transaction),
+            }
+            .map_err(sql)?;
         }
         transaction
             .pragma_update(None, "application_id", schema.application_id)
@@ -229,12 +266,16 @@ mod tests {
     const ONE: Schema = Schema {
         name: "test file",
         application_id: 0x4548_5430,
-        migrations: &["CREATE TABLE a (x INTEGER NOT NULL) STRICT;"],
+        migrations: &[Migration::Sql(
+            "CREATE TABLE a (x INTEGER NOT NULL) STRICT;",
+        )],
     };
     const TWO: Schema = Schema {
         migrations: &[
-            "CREATE TABLE a (x INTEGER NOT NULL) STRICT;",
-            "CREATE TABLE b (y INTEGER NOT NULL) STRICT; INSERT INTO b SELECT x FROM a;",
+            Migration::Sql("CREATE TABLE a (x INTEGER NOT NULL) STRICT;"),
+            Migration::Sql(
+                "CREATE TABLE b (y INTEGER NOT NULL) STRICT; INSERT INTO b SELECT x FROM a;",
+            ),
         ],
         ..ONE
     };

@@ -6,7 +6,7 @@ use rusqlite::ErrorCode as SqliteCode;
 use thiserror::Error;
 
 /// What can go wrong with a durable file.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum StoreError {
     /// The directory can't be made.
     #[error("the directory {path} can't be made ({reason}); make it writable for this user or set the parameter state_directory")]
@@ -62,6 +62,16 @@ pub enum StoreError {
         /// What the check found.
         reason: String,
     },
+    /// The chain of events does not hold: something was changed, taken out or cut off.
+    #[error("{path}: its chain of events breaks at event {event} ({what}); don't rely on this file: keep a copy of it, find out who or what wrote to it, then move it away to start with an empty one, and settle by hand what was running")]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// The first event that does not hold.
+        event: i64,
+        /// What is wrong there.
+        what: String,
+    },
     /// It is a file of another kind.
     #[error("{path} is no {expected} (its application id is {found:#x}); give another path")]
     OtherKind {
@@ -100,6 +110,9 @@ pub enum StoreError {
         /// What.
         what: String,
     },
+    /// The thread that writes is gone.
+    #[error("the thread that writes the journal has ended; nothing more can be written, restart the node")]
+    Ended,
     /// Any other answer of SQLite.
     #[error("{path}: {action} failed ({reason})")]
     Sqlite {

@@ -2,60 +2,29 @@
 //!
 //! One file an executor, beside the robot. [`ExecutorJournal::append`] returns after the commit: only
 //! then may the effects of the new record be performed. The file itself refuses a UUID and a sub-goal
-//! that were written before.
+//! that were written before, and its events are a [chain](crate::chain).
+
+mod check;
+mod entry;
+mod retention;
+mod schema;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
-use eh_contract::state::ExecutorState;
 use eh_contract::Stamp;
 use eh_ledger::executor::{format_goal_id, ExecutorRecord};
 use rusqlite::{params, OptionalExtension, Transaction};
 
-use crate::db::{Access, Database, Schema};
+use crate::chain::{Chain, ChainHead, Link};
+use crate::db::{Access, Database};
 use crate::error::StoreError;
 
-/// The tables.
-pub const SCHEMA: Schema = Schema {
-    name: "executor journal",
-    // "EHJ" and the kind.
-    application_id: 0x4548_4a01,
-    migrations: &["
-        CREATE TABLE commands (
-            command_id TEXT PRIMARY KEY NOT NULL,
-            digest TEXT NOT NULL,
-            state INTEGER NOT NULL,
-            sequence INTEGER NOT NULL,
-            fencing_token INTEGER NOT NULL,
-            updated_at INTEGER NOT NULL,
-            record TEXT NOT NULL
-        ) STRICT;
-        CREATE INDEX commands_by_state ON commands (state, updated_at);
-        CREATE TABLE sub_goals (
-            goal_id BLOB PRIMARY KEY NOT NULL,
-            command_id TEXT NOT NULL REFERENCES commands (command_id),
-            segment INTEGER NOT NULL,
-            name TEXT NOT NULL,
-            action_name TEXT NOT NULL,
-            status INTEGER NOT NULL,
-            UNIQUE (command_id, segment, name)
-        ) STRICT;
-        CREATE TABLE events (
-            id INTEGER PRIMARY KEY,
-            command_id TEXT NOT NULL REFERENCES commands (command_id),
-            sequence INTEGER NOT NULL,
-            stamp INTEGER NOT NULL,
-            kind TEXT NOT NULL,
-            details TEXT NOT NULL,
-            UNIQUE (command_id, sequence)
-        ) STRICT;
-        CREATE TRIGGER events_are_only_added_to BEFORE UPDATE ON events
-        BEGIN SELECT raise(ABORT, 'events are only added to'); END;
-        CREATE TABLE notes (
-            name TEXT PRIMARY KEY NOT NULL,
-            value TEXT NOT NULL
-        ) STRICT;
-    "],
-};
+pub use check::Verified;
+pub use entry::JournalEntry;
+pub use retention::{Compacted, Retention};
+pub use schema::SCHEMA;
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,17 +43,22 @@ pub struct JournalEvent {
 #[derive(Debug)]
 pub struct ExecutorJournal {
     database: Database,
+    chain: Chain,
+    newest_token: i64,
+    retention: Retention,
+    /// The newest event when room was made last.
+    room_made_at: i64,
 }
 
 impl ExecutorJournal {
-    /// Opens the journal of an executor, alone.
+    /// Opens the journal of an executor, alone. Takes the same time however many events it holds; the end
+    /// of the chain and what it says of the commands is checked, all of it by [`ExecutorJournal::verify`].
     ///
     /// # Errors
-    /// [`StoreError`], [`StoreError::Busy`] when another process has it.
+    /// [`StoreError`], [`StoreError::Busy`] when another process has it, [`StoreError::Broken`] when
+    /// something was cut off or changed at its end.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Ok(ExecutorJournal {
-            database: Database::open(path, &SCHEMA, Access::Exclusive)?,
-        })
+        Self::prepare(Database::open(path, &SCHEMA, Access::Exclusive)?)
     }
 
     /// An empty journal that lives as long as the value, for tests.
@@ -92,16 +66,43 @@ impl ExecutorJournal {
     /// # Errors
     /// [`StoreError`].
     pub fn in_memory() -> Result<Self, StoreError> {
-        Ok(ExecutorJournal {
-            database: Database::in_memory(&SCHEMA)?,
-        })
+        Self::prepare(Database::in_memory(&SCHEMA)?)
+    }
+
+    fn prepare(database: Database) -> Result<Self, StoreError> {
+        let mut journal = ExecutorJournal {
+            database,
+            chain: Chain::new("events", "dropped_events"),
+            newest_token: 0,
+            retention: Retention::default(),
+            room_made_at: 0,
+        };
+        let read = |journal: &mut Self| -> Result<(), rusqlite::Error> {
+            journal.chain.load(journal.database.connection())?;
+            journal.newest_token = journal
+                .database
+                .connection()
+                .query_row(
+                    "SELECT number FROM facts WHERE name = 'newest_token'",
+                    [],
+                    |row| row.get(0),
+                )
+                .optional()?
+                .unwrap_or(0);
+            Ok(())
+        };
+        read(&mut journal).map_err(|e| journal.database.error("reading the journal", &e))?;
+        journal.room_made_at = journal.chain.head.id;
+        journal.check_end()?;
+        Ok(journal)
     }
 
     /// Writes a record as it is after an event. Durable when this returns.
     ///
     /// # Errors
-    /// [`StoreError::Duplicate`] for a sequence, a UUID or a sub-goal that is there already; else why it
-    /// can't be written. Nothing of it is kept then, and nothing of it may be performed.
+    /// [`StoreError::Duplicate`] for a sequence, a UUID or a sub-goal that is there already, and for a
+    /// command that is settled; else why it can't be written. Nothing of it is kept then, and nothing of
+    /// it may be performed.
     pub fn append(
         &mut self,
         record: &ExecutorRecord,
@@ -109,26 +110,68 @@ impl ExecutorJournal {
         details: &str,
         now: Stamp,
     ) -> Result<(), StoreError> {
-        let text = serde_json::to_string(record).map_err(|e| {
+        let entry = JournalEntry::borrowed(record, kind, details, now).map_err(|e| {
             self.database
                 .bad_record(format!("command {}", record.command.command_id), e)
         })?;
-        let mut duplicate = None;
+        self.append_batch(std::slice::from_ref(&entry))
+            .pop()
+            .unwrap_or(Ok(()))
+    }
+
+    /// Writes several records in their order with one transaction, and with that one wait for the disk.
+    /// Gives an outcome for each; those that are Ok are durable when this returns. One that is refused as
+    /// [`StoreError::Duplicate`] does not hold up the others; when the disk refuses, none is kept.
+    pub fn append_batch(&mut self, entries: &[JournalEntry<'_>]) -> Vec<Result<(), StoreError>> {
+        let mut refused: Vec<Option<String>> = Vec::with_capacity(entries.len());
+        let mut head = self.chain.head;
+        let mut token = self.newest_token;
+        let chain = &self.chain;
         let written = self.database.write("writing the journal", |t| {
-            duplicate = write(t, record, &text, kind, details, now)?;
-            match &duplicate {
-                // Any error rolls back; what it was stands in `duplicate`.
-                Some(_) => Err(rusqlite::Error::QueryReturnedNoRows),
-                None => Ok(()),
+            for entry in entries {
+                let known = Known::of(t, entry)?;
+                let conflict = conflict(t, entry, known.as_ref())?;
+                if conflict.is_none() {
+                    head = write(t, chain, &head, entry, known.as_ref())?;
+                    if entry.token() > token {
+                        token = entry.token();
+                        t.prepare_cached(
+                            "INSERT INTO facts (name, number) VALUES ('newest_token', ?1)
+                             ON CONFLICT (name) DO UPDATE SET number = excluded.number",
+                        )?
+                        .execute([token])?;
+                    }
+                }
+                refused.push(conflict);
             }
+            Ok(())
         });
-        match duplicate {
-            Some(what) => Err(StoreError::Duplicate {
-                path: self.database.path().to_path_buf(),
-                what,
-            }),
-            None => written,
+        if written.is_ok() {
+            self.chain.head = head;
+            self.newest_token = token;
         }
+        refused.resize(entries.len(), None);
+        let outcomes = refused
+            .into_iter()
+            .map(|what| match what {
+                Some(what) => Err(StoreError::Duplicate {
+                    path: self.database.path().to_path_buf(),
+                    what,
+                }),
+                None => written.clone(),
+            })
+            .collect();
+        // A command that is over is the moment to make room: nothing waits for it in order to move.
+        if let Some(last) = entries.iter().rev().find(|e| !e.live() && written.is_ok()) {
+            self.make_room(last.now());
+        }
+        outcomes
+    }
+
+    /// The newest event: a copy of it in another place shows whether the file was put back to an older
+    /// state or made anew.
+    pub fn head(&self) -> ChainHead {
+        self.chain.head
     }
 
     /// The record of a command.
@@ -149,17 +192,14 @@ impl ExecutorJournal {
         text.map(|t| self.read(&t)).transpose()
     }
 
-    /// Every command that is neither settled nor rejected, oldest first.
+    /// Every command that is neither settled nor rejected, the one that changed longest ago first.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn live(&self) -> Result<Vec<ExecutorRecord>, StoreError> {
         self.list(
-            "SELECT record FROM commands WHERE state NOT IN (?1, ?2) ORDER BY updated_at, command_id",
-            params![
-                ExecutorState::Settled.to_wire(),
-                ExecutorState::Rejected.to_wire()
-            ],
+            "SELECT record FROM commands WHERE live = 1 ORDER BY last_event",
+            params![],
         )
     }
 
@@ -169,49 +209,59 @@ impl ExecutorJournal {
     /// [`StoreError`].
     pub fn last_settled(&self, count: u32) -> Result<Vec<ExecutorRecord>, StoreError> {
         self.list(
-            "SELECT record FROM commands WHERE state IN (?1, ?2) ORDER BY updated_at DESC, command_id LIMIT ?3",
-            params![
-                ExecutorState::Settled.to_wire(),
-                ExecutorState::Rejected.to_wire(),
-                count
-            ],
+            "SELECT record FROM commands WHERE live = 0 ORDER BY last_event DESC LIMIT ?1",
+            params![count],
         )
     }
 
     /// The newest fencing token under which a command ever came.
     ///
     /// # Errors
-    /// [`StoreError`].
+    /// None any more; it is known since the file was opened.
     pub fn newest_token(&self) -> Result<u64, StoreError> {
-        self.database
-            .connection()
-            .query_row(
-                "SELECT coalesce(max(fencing_token), 0) FROM commands",
-                [],
-                |row| row.get::<_, i64>(0),
-            )
-            .map(|v| u64::try_from(v).unwrap_or(0))
-            .map_err(|e| self.database.error("reading the journal", &e))
+        Ok(u64::try_from(self.newest_token).unwrap_or(0))
     }
 
-    /// The events of a command in order.
+    /// The events of a command in order; those that were dropped for their age are missing at the front.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn events(&self, command_id: &str) -> Result<Vec<JournalEvent>, StoreError> {
         let read = || -> Result<Vec<JournalEvent>, rusqlite::Error> {
-            let mut statement = self.database.connection().prepare(
-                "SELECT sequence, stamp, kind, details FROM events WHERE command_id = ?1 ORDER BY sequence",
+            let connection = self.database.connection();
+            let mut next: Option<i64> = connection
+                .query_row(
+                    "SELECT last_event FROM commands WHERE command_id = ?1",
+                    [command_id],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            let mut statement = connection.prepare_cached(
+                "SELECT sequence, stamp, kind, details, previous FROM events
+                 WHERE id = ?1 AND subject = ?2",
             )?;
-            let rows = statement.query_map([command_id], |row| {
-                Ok(JournalEvent {
-                    sequence: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
-                    stamp: Stamp(row.get(1)?),
-                    kind: row.get(2)?,
-                    details: row.get(3)?,
-                })
-            })?;
-            rows.collect()
+            let mut events = Vec::new();
+            while let Some(id) = next {
+                let found = statement
+                    .query_row(params![id, command_id], |row| {
+                        let event = JournalEvent {
+                            sequence: u64::try_from(row.get::<_, i64>(0)?).unwrap_or(0),
+                            stamp: Stamp(row.get(1)?),
+                            kind: row.get(2)?,
+                            details: row.get(3)?,
+                        };
+                        Ok((event, row.get::<_, i64>(4)?))
+                    })
+                    .optional()?;
+                let Some((event, previous)) = found else {
+                    break;
+                };
+                events.push(event);
+                // Ids only grow; anything else would never end.
+                next = Some(previous).filter(|p| *p < id);
+            }
+            events.reverse();
+            Ok(events)
         };
         read().map_err(|e| self.database.error("reading the journal", &e))
     }
@@ -250,16 +300,16 @@ impl ExecutorJournal {
         sql: &str,
         parameters: &[&dyn rusqlite::ToSql],
     ) -> Result<Vec<ExecutorRecord>, StoreError> {
-        let read = || -> Result<Vec<String>, rusqlite::Error> {
-            let mut statement = self.database.connection().prepare(sql)?;
-            let rows = statement.query_map(parameters, |row| row.get(0))?;
-            rows.collect()
-        };
-        read()
-            .map_err(|e| self.database.error("reading the journal", &e))?
-            .iter()
-            .map(|text| self.read(text))
-            .collect()
+        let db = &self.database;
+        let error = |e: rusqlite::Error| db.error("reading the journal", &e);
+        let mut statement = db.connection().prepare(sql).map_err(error)?;
+        let mut rows = statement.query(parameters).map_err(error)?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next().map_err(error)? {
+            let text = row.get_ref(0).map_err(error)?;
+            records.push(self.read(text.as_str().map_err(|e| db.bad_record("a command", e))?)?);
+        }
+        Ok(records)
     }
 
     fn read(&self, text: &str) -> Result<ExecutorRecord, StoreError> {
@@ -267,275 +317,152 @@ impl ExecutorJournal {
     }
 }
 
-/// Writes everything of one event; says what is there already, if anything is.
-fn write(
+/// What the file knows of a command already.
+struct Known {
+    number: i64,
+    digest: String,
+    live: bool,
+    sequence: i64,
+    last_event: i64,
+}
+
+impl Known {
+    fn of(t: &Transaction<'_>, entry: &JournalEntry<'_>) -> Result<Option<Self>, rusqlite::Error> {
+        t.prepare_cached(
+            "SELECT number, digest, live, sequence, last_event FROM commands WHERE command_id = ?1",
+        )?
+        .query_row([entry.id()], |row| {
+            Ok(Known {
+                number: row.get(0)?,
+                digest: row.get(1)?,
+                live: row.get(2)?,
+                sequence: row.get(3)?,
+                last_event: row.get(4)?,
+            })
+        })
+        .optional()
+    }
+}
+
+/// What of an entry is there already; `None`: nothing, it may be written.
+fn conflict(
     t: &Transaction<'_>,
-    record: &ExecutorRecord,
-    text: &str,
-    kind: &str,
-    details: &str,
-    now: Stamp,
+    entry: &JournalEntry<'_>,
+    known: Option<&Known>,
 ) -> Result<Option<String>, rusqlite::Error> {
-    let id = record.command.command_id.as_str();
-    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let old: Option<(String, i64)> = t
-        .query_row(
-            "SELECT digest, sequence FROM commands WHERE command_id = ?1",
-            [id],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    if let Some((digest, sequence)) = &old {
-        if digest != &record.digest {
+    let id = entry.id();
+    if let Some(known) = known {
+        if known.digest != entry.record().digest {
             return Ok(Some(format!("command {id} with another digest")));
         }
-        if *sequence >= number(record.sequence) {
-            return Ok(Some(format!("event {} of command {id}", record.sequence)));
+        if known.sequence >= entry.sequence() {
+            return Ok(Some(format!(
+                "event {} of command {id}",
+                entry.record().sequence
+            )));
+        }
+        if !known.live {
+            return Ok(Some(format!("the end of command {id}")));
         }
     }
-    t.execute(
-        "INSERT INTO commands (command_id, digest, state, sequence, fencing_token, updated_at, record)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (command_id) DO UPDATE SET
-             state = excluded.state, sequence = excluded.sequence,
-             updated_at = excluded.updated_at, record = excluded.record",
-        params![
-            id,
-            record.digest,
-            record.state.to_wire(),
-            number(record.sequence),
-            number(record.fencing_token),
-            now.0,
-            text
-        ],
-    )?;
-    for goal in &record.sub_goals {
-        let known: Option<(String, String, i64)> = t
-            .query_row(
-                "SELECT command_id, name, segment FROM sub_goals WHERE goal_id = ?1",
-                [goal.goal_id.as_slice()],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
-            )
-            .optional()?;
-        match known {
-            Some((owner, name, segment)) => {
-                if owner != id || name != goal.name || segment != i64::from(goal.segment) {
-                    return Ok(Some(format!("goal {}", format_goal_id(&goal.goal_id))));
-                }
-                t.execute(
-                    "UPDATE sub_goals SET status = ?2 WHERE goal_id = ?1",
-                    params![goal.goal_id.as_slice(), goal.status],
-                )?;
-            }
-            None => {
-                let taken: i64 = t.query_row(
-                    "SELECT count(*) FROM sub_goals WHERE command_id = ?1 AND segment = ?2 AND name = ?3",
-                    params![id, goal.segment, goal.name],
-                    |row| row.get(0),
-                )?;
-                if taken > 0 {
-                    return Ok(Some(format!("sub-goal {} of command {id}", goal.name)));
-                }
-                t.execute(
-                    "INSERT INTO sub_goals (goal_id, command_id, segment, name, action_name, status)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                    params![
-                        goal.goal_id.as_slice(),
-                        id,
-                        goal.segment,
-                        goal.name,
-                        goal.action_name,
-                        goal.status
-                    ],
-                )?;
-            }
+    for (i, goal) in entry.new_goals(known.map_or(0, |k| k.sequence)).enumerate() {
+        let owner: bool = t
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sub_goals WHERE goal_id = ?1)")?
+            .query_row([goal.goal_id.as_slice()], |row| row.get(0))?;
+        let twin = |other: &&eh_ledger::executor::SubGoalRecord| {
+            other.goal_id == goal.goal_id
+                || (other.segment == goal.segment && other.name == goal.name)
+        };
+        let inside = entry
+            .new_goals(known.map_or(0, |k| k.sequence))
+            .take(i)
+            .any(|g| twin(&g));
+        if owner || inside {
+            return Ok(Some(format!("goal {}", format_goal_id(&goal.goal_id))));
+        }
+        let taken: bool = t
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM sub_goals
+                 WHERE command_id = ?1 AND segment = ?2 AND name = ?3)",
+            )?
+            .query_row(params![id, goal.segment, goal.name], |row| row.get(0))?;
+        if taken {
+            return Ok(Some(format!("sub-goal {} of command {id}", goal.name)));
         }
     }
-    t.execute(
-        "INSERT INTO events (command_id, sequence, stamp, kind, details) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![id, number(record.sequence), now.0, kind, details],
-    )?;
     Ok(None)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use eh_contract::command::{SkillCommand, SCHEMA_VERSION};
-    use eh_contract::skill::DisconnectPolicy;
-    use eh_ledger::executor::{step, ExecutorEvent, FinalState};
-    use std::time::Duration;
-
-    fn record(id: &str) -> ExecutorRecord {
-        let command = SkillCommand {
-            schema_version: SCHEMA_VERSION,
-            command_id: id.into(),
-            task_id: String::new(),
-            robot_id: "robot".into(),
-            skill: "wait".into(),
-            skill_version: "1.0.0".into(),
-            arguments: serde_json::Map::new(),
-            targets: vec![],
-            preconditions: vec![],
-            world_version: 0,
-            plan_version: 0,
-            start_within: Duration::from_secs(1),
-            execution_timeout: Duration::ZERO,
-            stop_timeout: Duration::ZERO,
-            max_segments: 0,
-        };
-        ExecutorRecord::received(command, 0, "boot", 9, "/h", Stamp(1))
+/// Writes everything of one event that conflicts with nothing.
+///
+/// It changes as few pages as can be: one of the events, one of the commands. Indices change only when a
+/// command comes or goes, and the table of goals only when one is sent.
+fn write(
+    t: &Transaction<'_>,
+    chain: &Chain,
+    head: &ChainHead,
+    entry: &JournalEntry<'_>,
+    known: Option<&Known>,
+) -> Result<ChainHead, rusqlite::Error> {
+    let link = Link {
+        subject: entry.id(),
+        sequence: entry.sequence(),
+        stamp: entry.now().0,
+        kind: entry.kind(),
+        details: entry.details(),
+        record_hash: entry.record_hash(),
+        previous: known.map_or(0, |k| k.last_event),
+    };
+    let head = chain.add(t, head, &link)?;
+    let state = entry.record().state.to_wire();
+    match known {
+        None => t
+            .prepare_cached(
+                "INSERT INTO commands (command_id, digest, state, live, sequence, last_event,
+                     updated_at, record_hash, record)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?
+            .execute(params![
+                entry.id(),
+                entry.record().digest,
+                state,
+                entry.live(),
+                entry.sequence(),
+                head.id,
+                entry.now().0,
+                entry.record_hash(),
+                entry.text(),
+            ])?,
+        Some(known) => t
+            .prepare_cached(if entry.live() {
+                "UPDATE commands SET state = ?2, sequence = ?3, last_event = ?4, updated_at = ?5,
+                     record_hash = ?6, record = ?7 WHERE number = ?1"
+            } else {
+                "UPDATE commands SET state = ?2, sequence = ?3, last_event = ?4, updated_at = ?5,
+                     record_hash = ?6, record = ?7, live = 0 WHERE number = ?1"
+            })?
+            .execute(params![
+                known.number,
+                state,
+                entry.sequence(),
+                head.id,
+                entry.now().0,
+                entry.record_hash(),
+                entry.text(),
+            ])?,
+    };
+    for goal in entry.new_goals(known.map_or(0, |k| k.sequence)) {
+        t.prepare_cached(
+            "INSERT INTO sub_goals (goal_id, command_id, segment, name, action_name)
+             VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            goal.goal_id.as_slice(),
+            entry.id(),
+            goal.segment,
+            goal.name,
+            goal.action_name
+        ])?;
     }
-
-    /// Applies an event and writes what comes out.
-    fn go(journal: &mut ExecutorJournal, record: &mut ExecutorRecord, event: ExecutorEvent) {
-        *record = step(record, &event, Stamp(2)).unwrap().record;
-        journal
-            .append(record, event.name(), "{}", Stamp(record.sequence as i64))
-            .unwrap();
-    }
-
-    fn accept() -> ExecutorEvent {
-        ExecutorEvent::Accept {
-            resources: vec!["base".into()],
-            disconnect_policy: DisconnectPolicy::Stop,
-        }
-    }
-
-    fn send(n: u8, name: &str) -> ExecutorEvent {
-        ExecutorEvent::SendGoal {
-            goal_id: [n; 16],
-            action_name: "/navigate_to_pose".into(),
-            name: name.into(),
-        }
-    }
-
-    #[test]
-    fn what_was_appended_is_there_after_a_restart() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("journal.sqlite");
-        let mut journal = ExecutorJournal::open(&path).unwrap();
-        let mut one = record("c1");
-        journal.append(&one, "received", "{}", Stamp(1)).unwrap();
-        go(&mut journal, &mut one, accept());
-        go(
-            &mut journal,
-            &mut one,
-            ExecutorEvent::Start {
-                run_id: "r1".into(),
-            },
-        );
-        go(&mut journal, &mut one, send(1, "drive"));
-        journal.set_note("held", "cup").unwrap();
-        drop(journal);
-
-        let journal = ExecutorJournal::open(&path).unwrap();
-        assert_eq!(journal.live().unwrap(), vec![one.clone()]);
-        assert_eq!(journal.get("c1").unwrap(), Some(one));
-        assert_eq!(journal.get("c2").unwrap(), None);
-        assert_eq!(journal.newest_token().unwrap(), 9);
-        assert_eq!(journal.note("held").unwrap().as_deref(), Some("cup"));
-        let kinds: Vec<String> = journal
-            .events("c1")
-            .unwrap()
-            .into_iter()
-            .map(|e| e.kind)
-            .collect();
-        assert_eq!(kinds, ["received", "accepted", "started", "goal_sent"]);
-    }
-
-    #[test]
-    fn the_file_refuses_what_was_written_before() {
-        let mut journal = ExecutorJournal::in_memory().unwrap();
-        let mut one = record("c1");
-        journal.append(&one, "received", "{}", Stamp(1)).unwrap();
-        let again = journal.append(&one, "received", "{}", Stamp(1));
-        assert!(matches!(again, Err(StoreError::Duplicate { .. })));
-        go(&mut journal, &mut one, accept());
-        go(
-            &mut journal,
-            &mut one,
-            ExecutorEvent::Start {
-                run_id: "r1".into(),
-            },
-        );
-        go(&mut journal, &mut one, send(1, "drive"));
-
-        // Another command with the same UUID.
-        let mut two = record("c2");
-        journal.append(&two, "received", "{}", Stamp(1)).unwrap();
-        go(&mut journal, &mut two, accept());
-        go(
-            &mut journal,
-            &mut two,
-            ExecutorEvent::Start {
-                run_id: "r2".into(),
-            },
-        );
-        let stolen = step(&two, &send(1, "drive"), Stamp(3)).unwrap().record;
-        let error = journal
-            .append(&stolen, "goal_sent", "{}", Stamp(3))
-            .unwrap_err();
-        assert!(
-            matches!(&error, StoreError::Duplicate { what, .. } if what.contains("01010101-")),
-            "{error}"
-        );
-        // Nothing of it was kept.
-        assert_eq!(journal.get("c2").unwrap(), Some(two));
-    }
-
-    #[test]
-    fn settled_ones_leave_the_live_list() {
-        let mut journal = ExecutorJournal::in_memory().unwrap();
-        for i in 0..3 {
-            let mut r = record(&format!("c{i}"));
-            journal.append(&r, "received", "{}", Stamp(i)).unwrap();
-            go(&mut journal, &mut r, accept());
-            go(
-                &mut journal,
-                &mut r,
-                ExecutorEvent::Start { run_id: "r".into() },
-            );
-            go(&mut journal, &mut r, ExecutorEvent::Complete);
-            if i < 2 {
-                go(
-                    &mut journal,
-                    &mut r,
-                    ExecutorEvent::Settle {
-                        final_state: FinalState::Succeeded,
-                        settled_by: "/h".into(),
-                        reason: String::new(),
-                    },
-                );
-            }
-        }
-        assert_eq!(journal.live().unwrap().len(), 1);
-        assert_eq!(journal.last_settled(1).unwrap().len(), 1);
-        assert_eq!(journal.last_settled(16).unwrap().len(), 2);
-    }
-
-    #[test]
-    fn a_full_disk_keeps_nothing_of_the_event() {
-        let mut journal = ExecutorJournal::in_memory().unwrap();
-        // As many pages as it has: the next page can't be had, as on a full disk.
-        let pages: i64 = journal
-            .database
-            .connection()
-            .query_row("PRAGMA page_count", [], |r| r.get(0))
-            .unwrap();
-        journal
-            .database
-            .connection()
-            .query_row(&format!("PRAGMA max_page_count = {pages}"), [], |r| {
-                r.get::<_, i64>(0)
-            })
-            .unwrap();
-        let mut big = record("c1");
-        big.error_msg = "x".repeat(100_000);
-        let error = journal
-            .append(&big, "received", "{}", Stamp(1))
-            .unwrap_err();
-        assert!(matches!(error, StoreError::DiskFull { .. }), "{error}");
-        assert_eq!(journal.get("c1").unwrap(), None);
-    }
+    Ok(head)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::db::{Access, Database, Schema};
+use crate::db::{Access, Database, Migration, Schema};
 use crate::error::StoreError;
 
 /// Name of the file in the state directory.
@@ -12,11 +12,13 @@ pub const FILE_NAME: &str = "lease.sqlite";
 pub const SCHEMA: Schema = Schema {
     name: "control lease",
     application_id: 0x4548_4c45, // "EHLE"
-    migrations: &["CREATE TABLE grants (
+    migrations: &[Migration::Sql(
+        "CREATE TABLE grants (
             token INTEGER PRIMARY KEY CHECK (token > 0),
             controller_id TEXT NOT NULL,
             granted_at_ns INTEGER NOT NULL
-        ) STRICT;"],
+        ) STRICT;",
+    )],
 };
 
 /// How many grants are kept to read back; the newest token is among them.

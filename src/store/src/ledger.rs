@@ -1,9 +1,11 @@
 //! The issuer's ledger on disk: each command with its digest, its state and the UUID of each goal, all
 //! durable before anything is sent.
 
-use eh_ledger::issuer::IssuerRecord;
+use eh_contract::Stamp;
+use eh_ledger::issuer::{state_name, IssuerRecord, KeyTimes};
 use rusqlite::{params, OptionalExtension};
 
+use crate::chain::{hash_of, Link};
 use crate::error::StoreError;
 use crate::harness::{to_sql, HarnessStore};
 
@@ -18,23 +20,40 @@ impl HarnessStore {
         let id = record.command_id();
         let json = serde_json::to_string(record)
             .map_err(|e| self.db.bad_record(format!("command {id}"), e))?;
-        let known: Option<(String, bool, u8)> = self
+        let known: Option<(String, bool, u8, i64, i64)> = self
             .db
             .connection()
             .query_row(
-                "SELECT digest, terminal, state FROM command WHERE command_id = ?1",
+                "SELECT digest, terminal, state, sequence, last_event
+                 FROM command WHERE command_id = ?1",
                 [id],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                |row| {
+                    Ok((
+                        row.get(0)?,
+                        row.get(1)?,
+                        row.get(2)?,
+                        row.get(3)?,
+                        row.get(4)?,
+                    ))
+                },
             )
             .optional()
             .map_err(|e| self.db.error("looking for a command", &e))?;
-        if let Some((digest, terminal, state)) = known {
+        let mut previous = 0;
+        if let Some((digest, terminal, state, sequence, last_event)) = known {
             if digest != record.digest {
                 return Err(self.duplicate(format!("command {id} with another digest")));
             }
             if terminal && state != record.state.to_wire() {
                 return Err(self.duplicate(format!("a final state of command {id}")));
             }
+            if sequence > to_sql(record.sequence) {
+                return Err(self.duplicate(format!(
+                    "change {sequence} of command {id}, which is newer than {}",
+                    record.sequence
+                )));
+            }
+            previous = last_event;
         }
         for goal in &record.goals {
             let owner: Option<(String, u32)> = self
@@ -51,15 +70,29 @@ impl HarnessStore {
                 return Err(self.duplicate(format!("the UUID of a goal of command {id}")));
             }
         }
-        self.db.write("saving a command", |t| {
+        let record_hash = hash_of(json.as_bytes());
+        let link = Link {
+            subject: id,
+            sequence: to_sql(record.sequence),
+            stamp: newest(&record.times).0,
+            kind: state_name(record.state),
+            details: "{}",
+            record_hash: &record_hash,
+            previous,
+        };
+        let chain = &self.commands;
+        let head = self.db.write("saving a command", |t| {
+            let head = chain.add(t, &chain.head, &link)?;
             t.prepare_cached(
                 "INSERT INTO command
-                     (command_id, task_id, digest, state, terminal, open, sequence, settled_at, record)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+                     (command_id, task_id, digest, state, terminal, open, sequence, settled_at, record,
+                      last_event, record_hash)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
                  ON CONFLICT (command_id) DO UPDATE SET
                      state = excluded.state, terminal = excluded.terminal, open = excluded.open,
                      sequence = excluded.sequence, settled_at = excluded.settled_at,
-                     record = excluded.record",
+                     record = excluded.record, last_event = excluded.last_event,
+                     record_hash = excluded.record_hash",
             )?
             .execute(params![
                 id,
@@ -71,6 +104,8 @@ impl HarnessStore {
                 to_sql(record.sequence),
                 record.times.settled.0,
                 json,
+                head.id,
+                record_hash.as_slice(),
             ])?;
             for goal in &record.goals {
                 t.prepare_cached(
@@ -79,8 +114,10 @@ impl HarnessStore {
                 )?
                 .execute(params![goal.goal_id.as_slice(), id, goal.segment])?;
             }
-            Ok(())
-        })
+            Ok(head)
+        })?;
+        self.commands.head = head;
+        Ok(())
     }
 
     fn duplicate(&self, what: String) -> StoreError {
@@ -126,7 +163,7 @@ impl HarnessStore {
     pub fn newest_ended_commands(&self, limit: u32) -> Result<Vec<IssuerRecord>, StoreError> {
         self.commands(
             "SELECT record FROM command WHERE open = 0
-             ORDER BY settled_at DESC, command_id LIMIT ?1",
+             ORDER BY last_event DESC LIMIT ?1",
             limit,
         )
     }
@@ -149,6 +186,25 @@ impl HarnessStore {
     fn read_command(&self, json: &str) -> Result<IssuerRecord, StoreError> {
         serde_json::from_str(json).map_err(|e| self.db.bad_record("a command", e))
     }
+}
+
+/// When it changed last: its newest key time.
+fn newest(times: &KeyTimes) -> Stamp {
+    [
+        times.proposed,
+        times.committed,
+        times.dispatched,
+        times.received,
+        times.started,
+        times.cancel_requested,
+        times.stop_confirmed,
+        times.control_ended,
+        times.judged,
+        times.settled,
+    ]
+    .into_iter()
+    .max()
+    .unwrap_or(Stamp::NEVER)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use eh_scene::ChangeSet;
 use rusqlite::{params, Transaction};
 use serde::de::DeserializeOwned;
 
-use crate::db::{Access, Database, Schema};
+use crate::db::{Access, Database, Migration, Schema};
 use crate::error::StoreError;
 
 /// Name of the file in the state directory.
@@ -20,7 +20,8 @@ pub const FILE_NAME: &str = "scene.sqlite";
 pub const SCHEMA: Schema = Schema {
     name: "scene",
     application_id: 0x4548_5343, // "EHSC"
-    migrations: &["CREATE TABLE maps (
+    migrations: &[Migration::Sql(
+        "CREATE TABLE maps (
             map_id TEXT PRIMARY KEY,
             version INTEGER NOT NULL,
             stamp_ns INTEGER NOT NULL
@@ -50,7 +51,8 @@ pub const SCHEMA: Schema = Schema {
             map_id TEXT NOT NULL REFERENCES maps(map_id),
             run TEXT NOT NULL,
             UNIQUE (map_id, run)
-        ) STRICT;"],
+        ) STRICT;",
+    )],
 };
 
 /// How many applied runs of a map are kept; as many as the scene remembers by default.

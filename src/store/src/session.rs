@@ -3,6 +3,7 @@
 use eh_contract::session::{SessionEvent, TaskRecord};
 use rusqlite::{params, OptionalExtension};
 
+use crate::chain::Link;
 use crate::error::StoreError;
 use crate::harness::{to_sql, HarnessStore};
 
@@ -29,7 +30,13 @@ impl HarnessStore {
                 json
             ])?;
             Ok(())
-        })
+        })?;
+        if !task.is_running() {
+            // The end of a task is the moment to make room. What can't be dropped now is dropped later; the
+            // task is durable all the same.
+            let _ = self.compact(task.ended_at);
+        }
+        Ok(())
     }
 
     /// One task.
@@ -118,23 +125,35 @@ impl HarnessStore {
                 .map_err(|e| self.db.bad_record(format!("task {}", event.task_id), e))?;
             rows.push((event, json));
         }
-        self.db.write("appending events", |t| {
+        let chain = &self.sessions;
+        let head = self.db.write("appending events", |t| {
+            let mut head = chain.head;
             for (event, json) in &rows {
-                t.prepare_cached(
-                    "INSERT INTO event (task_id, sequence, stamp, kind, command_id, record)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                )?
-                .execute(params![
-                    event.task_id,
-                    to_sql(event.sequence),
-                    event.stamp.0,
-                    event.kind.name(),
-                    event.command_id,
-                    json
-                ])?;
+                let previous = t
+                    .prepare_cached(
+                        "SELECT id FROM session_events WHERE subject = ?1 AND sequence = ?2",
+                    )?
+                    .query_row(
+                        params![event.task_id, to_sql(event.sequence.saturating_sub(1))],
+                        |row| row.get(0),
+                    )
+                    .optional()?
+                    .unwrap_or(0);
+                let link = Link {
+                    subject: &event.task_id,
+                    sequence: to_sql(event.sequence),
+                    stamp: event.stamp.0,
+                    kind: event.kind.name(),
+                    details: json,
+                    record_hash: &[],
+                    previous,
+                };
+                head = chain.add(t, &head, &link)?;
             }
-            Ok(())
-        })
+            Ok(head)
+        })?;
+        self.sessions.head = head;
+        Ok(())
     }
 
     /// Sequence of the last event of a task; 0 when it has none.
@@ -146,7 +165,7 @@ impl HarnessStore {
             .db
             .connection()
             .query_row(
-                "SELECT coalesce(max(sequence), 0) FROM event WHERE task_id = ?1",
+                "SELECT coalesce(max(sequence), 0) FROM session_events WHERE subject = ?1",
                 [task_id],
                 |row| row.get(0),
             )
@@ -164,7 +183,8 @@ impl HarnessStore {
             .db
             .connection()
             .prepare(
-                "SELECT record FROM event WHERE task_id = ?1 AND sequence >= ?2 ORDER BY sequence",
+                "SELECT details FROM session_events WHERE subject = ?1 AND sequence >= ?2
+                 ORDER BY sequence",
             )
             .map_err(error)?;
         let rows = statement

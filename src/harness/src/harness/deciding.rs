@@ -12,7 +12,7 @@ use eh_planner::planner::{Program, Turn};
 use serde_json::{json, Value};
 
 use super::learning::Failure;
-use super::{random, Harness, Turned};
+use super::{random, Harness, Turned, SKILLS_PERIOD};
 use crate::admission::short_id;
 use crate::effect::{Effect, HumanRequest, HumanRequestKind};
 use crate::gate::{self, GateContext, GateError};
@@ -46,7 +46,10 @@ impl Harness {
         if new_plan {
             self.journal(
                 EventKind::Plan,
-                format!("plan {version}: {} steps ahead", plan.len()),
+                match plan.len() {
+                    1 => format!("plan {version}: 1 step ahead"),
+                    steps => format!("plan {version}: {steps} steps ahead"),
+                },
                 json!({ "steps": plan }),
                 now,
                 out,
@@ -56,6 +59,19 @@ impl Harness {
             Turn::Propose(proposal) => self.proposed(proposal, turned, out),
             Turn::Done { summary } => {
                 self.finish(TaskOutcome::Succeeded, ErrorCode::None, summary, now, out);
+            }
+            Turn::Fail {
+                code: ErrorCode::NoPlan,
+                message,
+            } if self.is_new(now) => {
+                // Executors that were started together with this process are heard in a moment.
+                let until = now.steady.saturating_add(SKILLS_PERIOD);
+                if let Some(task) = self.task.as_mut() {
+                    task.enter(
+                        Phase::Waiting { until },
+                        format!("looks whether more skills are offered: {message}"),
+                    );
+                }
             }
             Turn::Fail { code, message } => {
                 let missing = self
@@ -225,6 +241,18 @@ impl Harness {
             return self.end_dry_run(number, &proposal, checked.err(), now, out);
         }
         match checked {
+            Err(GateError::EvaluatorUnavailable { skill }) if self.waits_for_evaluator(now) => {
+                // One that is started, or started again, answers in a moment. Nothing began, so that this is
+                // neither a step nor an attempt.
+                let until = now.steady.saturating_add(SKILLS_PERIOD);
+                if let Some(task) = self.task.as_mut() {
+                    task.budget.give_back_step();
+                    task.enter(
+                        Phase::Waiting { until },
+                        format!("{skill} has to be judged: waits for the evaluator"),
+                    );
+                }
+            }
             Err(error) => self.refused(number, &proposal, &error, turned, out),
             Ok(admitted) => {
                 let step = Step {
@@ -249,9 +277,12 @@ impl Harness {
                     }
                 }
                 if let Some(task) = self.task.as_mut() {
+                    task.short_of_evaluator = None;
                     task.step = Some(step);
                     task.moved = true;
                     task.enter(Phase::Executing, format!("runs {skill}"));
+                    // Before the command is: another process then knows whose it is.
+                    task.save(now, out);
                 }
                 self.apply(&command_id, IssuerEvent::Commit, now, out);
                 let goal_id = uuid::Builder::from_random_bytes(random(turned.rng))
@@ -260,6 +291,15 @@ impl Harness {
                 self.apply(&command_id, IssuerEvent::Dispatch { goal_id }, now, out);
             }
         }
+    }
+
+    /// Whether an evaluator that does not answer is waited for; once per task, and again after it was there.
+    fn waits_for_evaluator(&mut self, now: Now) -> bool {
+        let limit = self.settings.waits.skills;
+        self.task.as_mut().is_some_and(|task| {
+            let since = *task.short_of_evaluator.get_or_insert(now.steady);
+            now.steady.saturating_sub(since) < limit
+        })
     }
 
     pub(super) fn end_dry_run(
@@ -348,6 +388,7 @@ impl Harness {
                 error_msg: error.to_string(),
                 ..StepReport::default()
             },
+            now,
             out,
         );
         let failure = Failure {

@@ -6,7 +6,7 @@ use eh_contract::ErrorCode;
 use eh_ledger::issuer_event::{IssuerEvent, Note};
 use eh_ledger::issuer_ledger::IssuerLedger;
 use eh_ledger::issuer_policy::Now;
-use serde_json::json;
+use serde_json::{json, Value};
 
 use super::{outcome_name, Harness};
 use crate::effect::Effect;
@@ -56,7 +56,12 @@ impl Harness {
             });
             task.text = format!("stops: {message}");
             task.dirty = true;
+            // Another process must not go on with what was to end.
+            task.save(now, out);
         }
+        let Some(task) = self.task.as_ref() else {
+            return;
+        };
         if task.phase == Phase::Executing {
             self.apply(
                 &command_id,
@@ -98,7 +103,9 @@ impl Harness {
         };
         task.record.summary = summary;
         task.record.ended_at = now.ros;
-        task.record.elapsed = now.steady.saturating_sub(task.began).as_secs_f64();
+        task.record.elapsed = task.budget.elapsed(now.steady).as_secs_f64();
+        // It has ended: there is nothing to go on with.
+        task.record.checkpoint = Value::Null;
         out.push(Effect::SaveTask(Box::new(task.record.clone())));
         if self.surroundings.lease_token.take().is_some() || !task.record.request.dry_run {
             out.push(Effect::ReleaseLease);

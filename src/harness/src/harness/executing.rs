@@ -213,7 +213,7 @@ impl Harness {
         let verdict = record.verdict.clone();
         let message = record.error_msg.clone();
         if state == CommandState::Unknown {
-            self.add_step(report, out);
+            self.add_step(report, now, out);
             let text = format!(
                 "{} ({command_id}) could not be settled: {message}",
                 step.proposal.skill
@@ -244,15 +244,15 @@ impl Harness {
             },
             format!("{} {}", step.proposal.skill, state_name(state)),
         );
-        self.add_step(report, out);
+        self.add_step(report, now, out);
     }
 
-    pub(super) fn add_step(&mut self, report: StepReport, out: &mut Vec<Effect>) {
+    pub(super) fn add_step(&mut self, report: StepReport, now: Now, out: &mut Vec<Effect>) {
         if let Some(task) = self.task.as_mut() {
             task.record.steps.push(report.clone());
             task.finished.push(report);
             task.dirty = true;
-            out.push(Effect::SaveTask(Box::new(task.record.clone())));
+            task.save(now, out);
         }
     }
 }

@@ -44,6 +44,11 @@ impl Harness {
                 state,
             });
         }
+        if let Some(reason) = &self.storage_failure {
+            return Err(SettleError::Storage {
+                reason: reason.clone(),
+            });
+        }
         let mut out = Vec::new();
         self.apply(
             command_id,
@@ -84,6 +89,7 @@ impl Harness {
             let command_id = request.command_id.clone();
             return match self.settle(&command_id, to, by, "answered a request", now) {
                 Ok((_, effects)) => Ok(effects),
+                Err(SettleError::Storage { reason }) => Err(AnswerError::Storage { reason }),
                 Err(_) => Err(AnswerError::Closed {
                     request_id: request_id.into(),
                 }),
@@ -106,6 +112,7 @@ impl Harness {
                     key: key.clone(),
                     answer: answer.clone(),
                 });
+                task.save(now, &mut out);
                 answer
             }
             _ => {
@@ -147,8 +154,13 @@ impl Harness {
             expires_in: Duration::ZERO,
             closed: false,
         };
-        self.settle_requests
+        let open = self
+            .settle_requests
             .insert(request.request_id.clone(), request.clone());
+        if open.is_some_and(|open| open.question == request.question) {
+            // It was worked on, and nothing new came of it.
+            return;
+        }
         out.push(Effect::AskHuman(request));
     }
 

@@ -128,6 +128,11 @@ impl Harness {
                     return;
                 }
                 task.short_of_skills = None;
+                task.executors = self
+                    .surroundings
+                    .executors(&self.settings.robot_id)
+                    .map(String::from)
+                    .collect();
                 let request = PlanRequest {
                     ticket: next,
                     program: program.clone(),
@@ -200,6 +205,8 @@ impl Harness {
                 let text = format!("understood: {}", program.understood);
                 task.record.program = serde_json::to_value(&*program).unwrap_or(Value::Null);
                 task.program = Some(*program);
+                // The place where it was given is known only now.
+                task.save(now, out);
                 let dry_run = task.record.request.dry_run;
                 self.journal(EventKind::Plan, text, Value::Null, now, out);
                 if dry_run || self.surroundings.lease_token.is_some() {

@@ -26,7 +26,7 @@ impl Harness {
             self.end_with(
                 TaskOutcome::Failed,
                 ErrorCode::TaskStopLatched,
-                format!("a stop was requested ({text}); when it is safe, reset it with reset_stop and send the task again"),
+                format!("{text}; then send the task again"),
                 now,
                 out,
             );
@@ -36,6 +36,9 @@ impl Harness {
     pub(super) fn lease_granted(&mut self, token: u64, now: Now, out: &mut Vec<Effect>) {
         self.surroundings.lease_token = Some(token);
         self.last_token = token;
+        if let Some(task) = self.task.as_mut() {
+            task.without_lease = None;
+        }
         let waits = self
             .task
             .as_ref()
@@ -58,15 +61,40 @@ impl Harness {
         }
     }
 
-    pub(super) fn lease_lost(&mut self, reason: String, now: Now, out: &mut Vec<Effect>) {
-        if self.surroundings.lease_token.take().is_some() {
-            self.end_with(
+    /// What is lost because nobody could be reached is asked for again: meanwhile the executors do what
+    /// their skills' disconnect policies say. What somebody else has taken is his.
+    pub(super) fn lease_lost(
+        &mut self,
+        reason: String,
+        taken: bool,
+        now: Now,
+        out: &mut Vec<Effect>,
+    ) {
+        if self.surroundings.lease_token.take().is_none() {
+            return;
+        }
+        if taken {
+            return self.end_with(
                 TaskOutcome::Failed,
                 ErrorCode::NoLease,
                 format!("the control lease was lost: {reason}"),
                 now,
                 out,
             );
+        }
+        let Some(task) = self.task.as_mut() else {
+            return;
+        };
+        out.push(Effect::Warn(format!(
+            "the control lease was lost: {reason}; it is asked for again"
+        )));
+        // In every other phase it is asked for before the next command.
+        if task.phase == Phase::Executing && task.ending.is_none() {
+            task.lease_asked = now.steady;
+            task.without_lease.get_or_insert(now.steady);
+            task.text = format!("asks for the control lease again: {reason}");
+            task.dirty = true;
+            out.push(Effect::AcquireLease);
         }
     }
 }

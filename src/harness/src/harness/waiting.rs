@@ -26,6 +26,7 @@ impl Harness {
             .partition(|(due, _)| *due <= now.steady);
         self.looks = later;
         out.extend(due.into_iter().map(|(_, effect)| effect));
+        self.reconcile(now, out);
         self.tick_task(now, out);
     }
 
@@ -100,6 +101,23 @@ impl Harness {
                     now,
                     out,
                 );
+            }
+            // A command that was taken up, or whose lease was lost, may run on without it for a while.
+            Phase::Executing
+                if self.surroundings.lease_token.is_none()
+                    && task.ending.is_none()
+                    && over(task.lease_asked, Duration::from_secs(1)) =>
+            {
+                task.lease_asked = now.steady;
+                let since = *task.without_lease.get_or_insert(now.steady);
+                if over(since, waits.lease) {
+                    let text = format!(
+                        "the control lease was lost and not granted again within {:.0} s; is protection_node running, or does another controller hold it?",
+                        waits.lease.as_secs_f64()
+                    );
+                    return self.end_with(TaskOutcome::Failed, ErrorCode::NoLease, text, now, out);
+                }
+                out.push(Effect::AcquireLease);
             }
             Phase::Reading { .. }
             | Phase::Beginning { .. }

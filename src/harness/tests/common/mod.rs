@@ -102,6 +102,8 @@ pub struct World {
     pub applied: Vec<String>,
     pub leases: i32,
     pub queries: usize,
+    /// Writes until the process is gone.
+    pub crash_in: Option<u32>,
 }
 
 pub fn object(r: &str, kind: Kind, class: &str, x: f64, y: f64, size: [f64; 3]) -> SceneObject {
@@ -226,15 +228,26 @@ impl World {
 
     /// A new process, in a world where an older one may have left something running.
     pub fn restored(script: Script, restored: Restored, old: Option<World>) -> Self {
+        World::with_settings(script, settings(), restored, old)
+    }
+
+    pub fn with_settings(
+        script: Script,
+        settings: Settings,
+        restored: Restored,
+        old: Option<World>,
+    ) -> Self {
+        let steady = old.as_ref().map_or(Duration::ZERO, |w| w.now);
         let now = Now {
-            steady: Duration::ZERO,
-            ros: Stamp::from_secs_f64(1000.0),
+            steady,
+            ros: Stamp::from_secs_f64(1000.0 + steady.as_secs_f64()),
         };
-        let (harness, effects) = Harness::new(settings(), restored, now);
+        let (harness, effects) = Harness::new(settings, restored, now);
         let mut world = World {
             harness,
             scene: apartment(),
-            now: Duration::ZERO,
+            now: steady,
+            crash_in: None,
             rng: StdRng::seed_from_u64(5),
             script,
             controls: VecDeque::new(),
@@ -270,6 +283,13 @@ impl World {
             world.saved_commands = old.saved_commands;
             world.running = old.running;
             world.sent = old.sent;
+            world.scene = old.scene;
+            // What the executors say is on its way; answers to the old process are not for this one.
+            world.inbox = old
+                .inbox
+                .into_iter()
+                .filter(|(_, e)| matches!(e, Event::Status(_)))
+                .collect();
         }
         world.perform(effects);
         world.introduce();
@@ -411,8 +431,40 @@ impl World {
         self.later(millis, Event::Status(Box::new(status)));
     }
 
+    /// The process is gone right after this many writes.
+    pub fn crash_after_writes(&mut self, writes: u32) {
+        self.crash_in = Some(writes);
+    }
+
+    pub fn crashed(&self) -> bool {
+        self.crash_in == Some(0)
+    }
+
+    /// What runs on is done.
+    pub fn let_go(&mut self) {
+        let ids: Vec<String> = self.running.keys().cloned().collect();
+        for id in ids {
+            self.status(&id, 100, |s| {
+                if s.state == ExecutorState::Started {
+                    s.state = ExecutorState::Ended;
+                    s.control_end = ControlEnd::Completed;
+                }
+            });
+        }
+    }
+
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
+            if self.crashed() {
+                return;
+            }
+            let writes = matches!(
+                effect,
+                Effect::SaveCommand(_) | Effect::SaveTask(_) | Effect::Journal(_)
+            );
+            if let (true, Some(left)) = (writes, self.crash_in.as_mut()) {
+                *left -= 1;
+            }
             match effect {
                 Effect::SaveCommand(record) => {
                     self.saved_commands

@@ -1,8 +1,7 @@
 //! The end of a command, or of what is known of it.
 
 use eh_contract::session::EventKind;
-use eh_contract::state::{CommandState, ExecutorState};
-use eh_contract::status::SkillStatus;
+use eh_contract::state::CommandState;
 use eh_contract::ErrorCode;
 use serde_json::json;
 
@@ -66,7 +65,7 @@ impl IssuerRecord {
         // A person settles also what the executor never told about.
         let executor_holds_it = was_sent
             && match &self.status {
-                Some(status) => holds_at_executor(status),
+                Some(status) => status.state.holds_resources(),
                 None => !self.settled_by.is_empty(),
             };
         if let (Some(to), true) = (to, executor_holds_it) {
@@ -104,19 +103,5 @@ impl IssuerRecord {
         }
         self.sequence = self.sequence.saturating_add(1);
         vec![IssuerEffect::Persist]
-    }
-}
-
-/// True for a status after which the executor still claims the command's resources.
-fn holds_at_executor(status: &SkillStatus) -> bool {
-    match status.state {
-        ExecutorState::Accepted
-        | ExecutorState::Started
-        | ExecutorState::Canceling
-        | ExecutorState::Ended => true,
-        ExecutorState::Unspecified
-        | ExecutorState::Received
-        | ExecutorState::Rejected
-        | ExecutorState::Settled => false,
     }
 }

@@ -19,6 +19,8 @@ impl IssuerRecord {
         now: Now,
     ) -> Result<Vec<IssuerEffect>, IssuerError> {
         match self.state {
+            // While something of it may move, nothing that is seen settles it.
+            CommandState::Reconciling if !self.is_known_to_have_ended() => return self.late(),
             CommandState::Evaluating | CommandState::Reconciling => {}
             state if state.is_terminal() => return self.late(),
             CommandState::Unknown | CommandState::Canceling | CommandState::Running => {
@@ -35,6 +37,15 @@ impl IssuerRecord {
         }
         if verdict.segment != self.segment {
             return self.late();
+        }
+        let ended = self.times.control_ended;
+        if verdict.outcome == Outcome::Success && verdict.stamp < ended {
+            // Nothing that was seen by then tells how it ended.
+            let why = format!(
+                "a SUCCESS was stamped {:.3} s before control had ended",
+                ended.since(verdict.stamp).as_secs_f64()
+            );
+            return Ok(self.look_again(why, policy, now));
         }
         let reason = verdict.reason.clone();
         let outcome = verdict.outcome;
@@ -102,6 +113,7 @@ impl IssuerRecord {
         now: Now,
     ) -> Result<Vec<IssuerEffect>, IssuerError> {
         match self.state {
+            CommandState::Reconciling if !self.is_known_to_have_ended() => self.late(),
             CommandState::Evaluating | CommandState::Reconciling => {
                 Ok(self.look_again(reason, policy, now))
             }

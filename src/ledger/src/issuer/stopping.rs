@@ -103,6 +103,20 @@ impl IssuerRecord {
             return Err(self.illegal("reconcile"));
         }
         self.enter(CommandState::Reconciling);
+        if self.is_known_to_have_ended() {
+            // Only how it came out is not known: it is looked at afresh.
+            self.looks = 0;
+            self.watch.evaluating = now.steady;
+            let (run_id, segment) = (self.run_id.clone(), self.segment);
+            return Ok(vec![
+                IssuerEffect::Persist,
+                IssuerEffect::Evaluate {
+                    run_id,
+                    segment,
+                    look: 0,
+                },
+            ]);
+        }
         self.watch.last_query = now.steady;
         Ok(vec![IssuerEffect::Persist, IssuerEffect::QueryExecutor])
     }

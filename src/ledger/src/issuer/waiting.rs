@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use eh_contract::state::{CommandState, ExecutorState};
-use eh_contract::status::SkillStatus;
+use eh_contract::state::{CommandState, ControlEnd, ExecutorState};
 use eh_contract::ErrorCode;
 
 use super::{IssuerRecord, Watch, RESTART_GRACE};
@@ -35,11 +34,13 @@ impl IssuerRecord {
                 segment: self.segment,
                 look: self.looks,
             }],
-            CommandState::Reconciling if self.has_ended() => vec![IssuerEffect::Evaluate {
-                run_id: self.run_id.clone(),
-                segment: self.segment,
-                look: self.looks,
-            }],
+            CommandState::Reconciling if self.is_known_to_have_ended() => {
+                vec![IssuerEffect::Evaluate {
+                    run_id: self.run_id.clone(),
+                    segment: self.segment,
+                    look: self.looks,
+                }]
+            }
             CommandState::Unknown | CommandState::Reconciling => vec![IssuerEffect::QueryExecutor],
             CommandState::Succeeded | CommandState::Failed | CommandState::Canceled => self
                 .settle_pending
@@ -112,7 +113,15 @@ impl IssuerRecord {
                 effects.extend(self.query_if_silent(policy, now));
                 effects
             }
-            CommandState::Reconciling if !self.has_ended() => Vec::new(),
+            CommandState::Reconciling if !self.is_known_to_have_ended() => {
+                // The executor knows no more than before, or does not answer.
+                let last = self.watch.last_query.max(self.watch.last_sign);
+                if since(last) > policy.lost_after {
+                    let code = ErrorCode::from_code(self.error_code).unwrap_or(ErrorCode::None);
+                    return self.unknown(code, self.error_msg.clone(), now);
+                }
+                Vec::new()
+            }
             CommandState::Evaluating | CommandState::Reconciling => {
                 if self.next_segment_is_due() {
                     return Vec::new();
@@ -143,8 +152,17 @@ impl IssuerRecord {
         }
     }
 
-    pub(super) fn has_ended(&self) -> bool {
-        self.status.as_ref().is_some_and(SkillStatus::has_ended)
+    /// True when nothing of it can move any more, so that what is seen now is how it came out. LOST is
+    /// not enough: a goal of it may still run, or begin to.
+    pub(super) fn is_known_to_have_ended(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| {
+            status.has_ended()
+                && match status.control_end {
+                    ControlEnd::Completed | ControlEnd::Aborted | ControlEnd::Preempted => true,
+                    ControlEnd::Canceled => status.stop_confirmed(),
+                    ControlEnd::None | ControlEnd::Lost => false,
+                }
+        })
     }
 
     pub(super) fn query_if_silent(&mut self, policy: &IssuerPolicy, now: Now) -> Vec<IssuerEffect> {

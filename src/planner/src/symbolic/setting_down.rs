@@ -4,13 +4,12 @@
 use eh_contract::belief::evaluate;
 use eh_contract::condition::{Condition, Holding, Near, On, Predicate, ROBOT};
 use eh_contract::error_code::ErrorCode;
-use eh_contract::footprint::inside_outline;
 use eh_contract::scene::{Kind, RelationKind, SceneObject};
 use serde_json::Value;
 
 use super::{Step, Work};
 use crate::fact::alternatives;
-use crate::goal::Goal;
+use crate::goal::{room_at, Goal};
 use crate::regression::Found;
 
 /// Predicates for which the hand takes a thing, by their names in templates.
@@ -141,7 +140,7 @@ impl Work<'_> {
     fn surface_at(&self, target: &str) -> Option<String> {
         let scene = self.context.snapshot;
         let at = scene.get(target)?;
-        let room = self.room_at(at);
+        let room = room_at(scene, at);
         let from = if at.kind == Kind::Room {
             scene.get(ROBOT)?
         } else {
@@ -150,7 +149,7 @@ impl Work<'_> {
         scene
             .live()
             .filter(|o| o.kind == Kind::Surface)
-            .filter(|o| room.is_none_or(|r| self.room_at(o) == Some(r)))
+            .filter(|o| room.is_none_or(|r| room_at(scene, o) == Some(r)))
             .min_by(|a, b| {
                 let far = |o: &SceneObject| o.pose.position.distance_xy(from.pose.position);
                 far(a)
@@ -158,21 +157,6 @@ impl Work<'_> {
                     .then_with(|| a.r#ref.cmp(&b.r#ref))
             })
             .map(|o| o.r#ref.clone())
-    }
-
-    /// The room of something, by the scene's edges, else by the outline that it stands in.
-    fn room_at<'o>(&'o self, object: &'o SceneObject) -> Option<&'o str> {
-        let scene = self.context.snapshot;
-        if object.kind == Kind::Room {
-            return Some(&object.r#ref);
-        }
-        scene.room_of(&object.r#ref).or_else(|| {
-            let at = object.pose.position;
-            scene
-                .live()
-                .find(|o| o.kind == Kind::Room && inside_outline(at.x, at.y, &o.outline))
-                .map(|o| o.r#ref.as_str())
-        })
     }
 }
 

@@ -1,0 +1,234 @@
+//! Indices of the nodes, so that a query looks at what can answer it and not at everything.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{Hash, Hasher};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use eh_contract::scene::{Kind, SceneObject};
+use eh_contract::Stamp;
+
+use crate::grid::{Circle, Grid};
+
+/// Under what a node stands in the indices.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Keys {
+    circle: Circle,
+    seen: Stamp,
+    version: u64,
+    label: u64,
+    kind: Kind,
+    live: bool,
+}
+
+/// Nodes that are called alike.
+#[derive(Clone, Debug, Default)]
+struct Label {
+    members: BTreeSet<Arc<str>>,
+    /// Class and other names, lower case.
+    words: Vec<String>,
+}
+
+/// The indices. Versions know retired nodes, too; everything else only live ones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    /// Never gone through, so that no order comes of it.
+    keys: HashMap<Arc<str>, Keys>,
+    /// All nodes, in order.
+    names: BTreeSet<Arc<str>>,
+    kinds: BTreeMap<Kind, BTreeSet<Arc<str>>>,
+    labels: BTreeMap<u64, Label>,
+    /// How many labels know a word.
+    words: BTreeMap<String, usize>,
+    seen: BTreeSet<(Stamp, Arc<str>)>,
+    versions: BTreeSet<(u64, Arc<str>)>,
+    grid: Grid,
+    live: usize,
+}
+
+/// What a node is called, as a number: class, other names, attributes and states that are words.
+fn label_of(object: &SceneObject) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    object.class_name.hash(&mut hasher);
+    object.aliases.hash(&mut hasher);
+    object.attributes.hash(&mut hasher);
+    for (key, value) in &object.state {
+        // A time is no name, and no two are alike.
+        if !value.bytes().all(|b| b.is_ascii_digit()) {
+            (key, value).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+impl Index {
+    /// A node is there or has changed.
+    pub(crate) fn put(&mut self, object: &SceneObject) {
+        let new = Keys {
+            circle: Circle::of(object),
+            seen: object.last_seen,
+            version: object.version,
+            label: label_of(object),
+            kind: object.kind,
+            live: !object.retired,
+        };
+        let (name, old) = match self.keys.get_key_value(object.r#ref.as_str()) {
+            Some((_, old)) if *old == new => return,
+            Some((name, old)) => (Arc::clone(name), Some(*old)),
+            None => (Arc::from(object.r#ref.as_str()), None),
+        };
+        if let Some(known) = self.keys.get_mut(&*name) {
+            *known = new;
+        } else {
+            self.keys.insert(Arc::clone(&name), new);
+            self.names.insert(Arc::clone(&name));
+        }
+        if old.is_none_or(|o| o.version != new.version) {
+            if let Some(old) = old {
+                self.versions.remove(&(old.version, Arc::clone(&name)));
+            }
+            self.versions.insert((new.version, Arc::clone(&name)));
+        }
+        let was = old.filter(|o| o.live);
+        let is = Some(new).filter(|n| n.live);
+        let differs = |key: fn(&Keys) -> u64| was.as_ref().map(key) != is.as_ref().map(key);
+        let circles = (was.map(|k| k.circle), is.map(|k| k.circle));
+        if circles.0 != circles.1 {
+            self.grid.set(&name, circles.0, circles.1);
+        }
+        if was.map(|k| k.seen) != is.map(|k| k.seen) {
+            if let Some(k) = was {
+                self.seen.remove(&(k.seen, Arc::clone(&name)));
+            }
+            if let Some(k) = is {
+                self.seen.insert((k.seen, Arc::clone(&name)));
+            }
+        }
+        if was.map(|k| k.kind) != is.map(|k| k.kind) {
+            if let Some(k) = was {
+                self.drop_kind(k.kind, &name);
+            }
+            if let Some(k) = is {
+                self.kinds
+                    .entry(k.kind)
+                    .or_default()
+                    .insert(Arc::clone(&name));
+            }
+        }
+        if differs(|k| k.label) {
+            if let Some(k) = was {
+                self.drop_label(k.label, &name);
+            }
+            if let Some(k) = is {
+                self.add_label(k.label, object, &name);
+            }
+        }
+        self.live += usize::from(is.is_some());
+        self.live -= usize::from(was.is_some());
+    }
+
+    /// A node is gone.
+    pub(crate) fn remove(&mut self, name: &str) {
+        let Some((name, old)) = self.keys.remove_entry(name) else {
+            return;
+        };
+        self.names.remove(&name);
+        self.versions.remove(&(old.version, Arc::clone(&name)));
+        if old.live {
+            self.grid.set(&name, Some(old.circle), None);
+            self.drop_kind(old.kind, &name);
+            self.drop_label(old.label, &name);
+            self.seen.remove(&(old.seen, name));
+            self.live -= 1;
+        }
+    }
+
+    fn drop_kind(&mut self, kind: Kind, name: &str) {
+        if let Some(names) = self.kinds.get_mut(&kind) {
+            names.remove(name);
+        }
+    }
+
+    fn add_label(&mut self, label: u64, object: &SceneObject, name: &Arc<str>) {
+        let entry = self.labels.entry(label).or_default();
+        if entry.members.is_empty() {
+            entry.words = object
+                .aliases
+                .iter()
+                .map(|a| a.to_lowercase())
+                .chain([object.class_name.clone()])
+                .collect();
+            for word in &entry.words {
+                *self.words.entry(word.clone()).or_insert(0) += 1;
+            }
+        }
+        entry.members.insert(Arc::clone(name));
+    }
+
+    fn drop_label(&mut self, label: u64, name: &str) {
+        let Some(entry) = self.labels.get_mut(&label) else {
+            return;
+        };
+        entry.members.remove(name);
+        if !entry.members.is_empty() {
+            return;
+        }
+        for word in &entry.words {
+            if let Some(count) = self.words.get_mut(word) {
+                *count = count.saturating_sub(1);
+                if *count == 0 {
+                    self.words.remove(word);
+                }
+            }
+        }
+        self.labels.remove(&label);
+    }
+
+    /// All nodes, retired ones too, by ref.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+        self.names.iter()
+    }
+
+    /// Number of live nodes.
+    pub(crate) fn live(&self) -> usize {
+        self.live
+    }
+
+    /// Live nodes of a kind, by ref.
+    pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Arc<str>> + Clone {
+        self.kinds.get(&kind).into_iter().flatten()
+    }
+
+    /// Live nodes by what they are called: each set has one member that stands for all.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &BTreeSet<Arc<str>>> {
+        self.labels.values().map(|l| &l.members)
+    }
+
+    /// True when a live node has this class or name.
+    pub(crate) fn knows_word(&self, word: &str) -> bool {
+        self.words.contains_key(word)
+    }
+
+    /// Live nodes that were seen last at a time, oldest first.
+    pub(crate) fn seen(&self, times: RangeInclusive<Stamp>) -> impl Iterator<Item = &Arc<str>> {
+        let first: Arc<str> = Arc::from("");
+        let end = *times.end();
+        self.seen
+            .range((*times.start(), first)..)
+            .take_while(move |(stamp, _)| *stamp <= end)
+            .map(|(_, name)| name)
+    }
+
+    /// Nodes whose version is newer, retired ones too, oldest first.
+    pub(crate) fn newer_than(&self, version: u64) -> impl Iterator<Item = &Arc<str>> {
+        self.versions
+            .range((version.saturating_add(1), Arc::from(""))..)
+            .map(|(_, name)| name)
+    }
+
+    /// Where things are.
+    pub(crate) fn grid(&self) -> &Grid {
+        &self.grid
+    }
+}
