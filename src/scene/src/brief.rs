@@ -1,7 +1,7 @@
 //! The short text for a planner: what the task names first, then what is around the robot, then the rest,
 //! until the budget is used up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use eh_contract::belief::{STATE_ARM, STATE_SEEN_AT};
@@ -11,7 +11,7 @@ use eh_contract::Stamp;
 
 use crate::graph::SceneGraph;
 use crate::lexicon::Lexicon;
-use crate::query::{ancestors, contents, named};
+use crate::query::{ancestors, contents, named, Fitting};
 
 /// Tokens where a request names no budget.
 pub const DEFAULT_BUDGET: usize = 1000;
@@ -21,6 +21,9 @@ pub const MAX_BUDGET: usize = 100_000;
 
 /// Tokens of the shortest line about a node: a ref and its end.
 const SHORTEST: usize = 4;
+
+/// Most neighbours of a thing that are told.
+const NEIGHBOURS: usize = 2;
 
 /// Lines that found no room any more before the rest is not tried.
 const TOO_LONG: usize = 16;
@@ -60,20 +63,10 @@ pub fn brief(
     let most = budget / SHORTEST;
     // What the task names, with the places that it is in, comes first; nothing is looked up that no budget
     // has room for.
-    let mut named: Vec<(usize, f64, &str)> = named(graph, &terms, 1, most, lexicon)
-        .into_iter()
-        .map(|(name, (fitting, object))| (fitting, far(object), name))
-        .collect();
-    // What fits best first, and of what fits as well what is near the robot.
-    named.sort_by(|a, b| {
-        b.0.cmp(&a.0)
-            .then_with(|| a.1.total_cmp(&b.1))
-            .then_with(|| a.2.cmp(b.2))
-    });
-    named.truncate(most);
+    let named = in_order(named(graph, &terms, 1, most, lexicon), far, most);
     let places: BTreeSet<String> = named
         .iter()
-        .flat_map(|(_, _, name)| ancestors(graph, name))
+        .flat_map(|name| ancestors(graph, name))
         .collect();
     let rooms = graph
         .of_kind(Kind::Room)
@@ -105,12 +98,13 @@ pub fn brief(
     .map(|o| o.r#ref.as_str());
     let entries = named
         .iter()
-        .map(|(_, _, name)| *name)
+        .copied()
         .chain(second)
         .chain(things)
         .chain(fixed)
         .chain(elsewhere);
 
+    let is_named: BTreeSet<&str> = named.iter().copied().collect();
     let mut used = tokens(&lines.concat()) + 1;
     let untold = [Kind::Robot, Kind::Building, Kind::Floor];
     let left_out: usize = untold.iter().map(|kind| graph.of_kind(*kind).count()).sum();
@@ -127,7 +121,10 @@ pub fn brief(
         if told.contains(name) {
             continue;
         }
-        let line = object_line(graph, object, now);
+        let mut line = object_line(graph, object, now);
+        if is_named.contains(name) {
+            neighbours(graph, object, &mut line);
+        }
         let cost = tokens(&line) + 1;
         // Room for the last line, which says what was left out.
         if used + cost + 16 > budget {
@@ -142,6 +139,53 @@ pub fn brief(
         lines.push(format!("{} more; ask with find", total - told.len()));
     }
     lines.join("\n")
+}
+
+/// What is named, in the order in which it is told: what fits best first, and of what fits as well what is near;
+/// but before a second one for the same words there is one for every other word.
+fn in_order<'a>(
+    named: BTreeMap<&'a str, (Fitting, &'a SceneObject)>,
+    far: impl Fn(&SceneObject) -> f64,
+    most: usize,
+) -> Vec<&'a str> {
+    let mut named: Vec<(Fitting, f64, &str)> = named
+        .into_iter()
+        .map(|(name, (fitting, object))| (fitting, far(object), name))
+        .collect();
+    named.sort_by(|a, b| {
+        (b.0.count().cmp(&a.0.count()))
+            .then_with(|| a.1.total_cmp(&b.1))
+            .then_with(|| a.2.cmp(b.2))
+    });
+    let mut told = Fitting::default();
+    let (mut first, mut rest) = (Vec::new(), Vec::new());
+    for (fitting, _, name) in named {
+        if fitting.without(told).is_empty() {
+            rest.push(name);
+        } else {
+            told = told.and_of(fitting);
+            first.push(name);
+        }
+    }
+    first.extend(rest);
+    first.truncate(most);
+    first
+}
+
+/// The nearest of what is told to be beside it.
+fn neighbours(graph: &SceneGraph, object: &SceneObject, line: &mut String) {
+    let mut near: Vec<(f64, String)> = graph
+        .objects_of(&object.r#ref, RelationKind::Near)
+        .into_iter()
+        .filter_map(|name| {
+            let other = graph.get(&name)?;
+            Some((other.pose.position.distance(object.pose.position), name))
+        })
+        .collect();
+    near.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    for (_, name) in near.into_iter().take(NEIGHBOURS) {
+        let _ = write!(line, " near {name}");
+    }
 }
 
 fn room_of(graph: &SceneGraph, name: &str) -> Option<String> {

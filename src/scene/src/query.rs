@@ -98,16 +98,58 @@ pub fn contents(graph: &SceneGraph, name: &str, limit: usize) -> BTreeSet<String
     out
 }
 
-/// The live nodes that satisfy at least `least` of the terms, by ref, with how many they satisfy: of those that
-/// are called alike the first `most`.
+/// Most words of a text that count.
+pub const MAX_TERMS: usize = 64;
+
+/// Which terms of a text something satisfies, a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fitting(u64);
+
+impl Fitting {
+    fn of(terms: &[BTreeSet<String>], is_named: impl Fn(&String) -> bool) -> Self {
+        let bits = terms
+            .iter()
+            .take(MAX_TERMS)
+            .enumerate()
+            .filter(|(_, term)| term.iter().any(&is_named))
+            .fold(0, |bits, (i, _)| bits | 1 << i);
+        Fitting(bits)
+    }
+
+    /// How many.
+    pub fn count(self) -> usize {
+        // At most 64.
+        self.0.count_ones() as usize
+    }
+
+    /// True when there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those of both.
+    pub fn and_of(self, other: Fitting) -> Self {
+        Fitting(self.0 | other.0)
+    }
+
+    /// Those that another has not.
+    pub fn without(self, other: Fitting) -> Self {
+        Fitting(self.0 & !other.0)
+    }
+}
+
+/// The live nodes that satisfy at least `least` of the terms, by ref, with the terms that they satisfy: of those
+/// that are called alike the first `most`. Where there are more, what satisfies few terms is left out unless
+/// nothing else satisfies one of them.
 pub fn named<'a>(
     graph: &'a SceneGraph,
     terms: &[BTreeSet<String>],
     least: usize,
     most: usize,
     lexicon: &Lexicon,
-) -> BTreeMap<&'a str, (usize, &'a SceneObject)> {
+) -> BTreeMap<&'a str, (Fitting, &'a SceneObject)> {
     let mut out = BTreeMap::new();
+    let least = least.min(MAX_TERMS);
     let mut labels = Vec::new();
     for members in graph.labels() {
         // All of a label are called alike but for their refs.
@@ -115,28 +157,28 @@ pub fn named<'a>(
             continue;
         };
         let names = names_of(first, lexicon);
-        let is_named =
-            |term: &&BTreeSet<String>| term.iter().any(|t| names.contains(t) && *t != first.r#ref);
-        let fitting = terms.iter().filter(is_named).count();
-        if fitting >= least.max(1) {
+        let fitting = Fitting::of(terms, |t| names.contains(t) && *t != first.r#ref);
+        if fitting.count() >= least.max(1) {
             labels.push((fitting, members));
         }
     }
     // What fits best first; what fits less is not looked at when there is enough of that.
-    labels.sort_by_key(|(fitting, _)| std::cmp::Reverse(*fitting));
+    labels.sort_by_key(|(fitting, _)| std::cmp::Reverse(fitting.count()));
     let mut enough = 0;
+    let mut satisfied = Fitting::default();
     for (fitting, members) in labels {
-        if out.len() >= most && fitting < enough {
-            break;
+        if out.len() >= most && fitting.count() < enough && fitting.without(satisfied).is_empty() {
+            continue;
         }
-        enough = fitting;
+        enough = fitting.count();
+        satisfied = satisfied.and_of(fitting);
         let all = members.iter().take(most).filter_map(|name| graph.get(name));
         out.extend(all.map(|o| (o.r#ref.as_str(), (fitting, o))));
     }
-    for term in terms.iter().flatten() {
+    for term in terms.iter().take(MAX_TERMS).flatten() {
         if let Some(object) = graph.get(term) {
             let fitting = fit(object, terms, lexicon);
-            if fitting >= least {
+            if fitting.count() >= least {
                 out.insert(object.r#ref.as_str(), (fitting, object));
             }
         }
@@ -144,16 +186,10 @@ pub fn named<'a>(
     out
 }
 
-/// How well an object fits terms: the number of terms that it satisfies.
-pub fn fit(object: &SceneObject, terms: &[BTreeSet<String>], lexicon: &Lexicon) -> usize {
-    if terms.is_empty() {
-        return 0;
-    }
+/// How well an object fits terms: which of them it satisfies.
+pub fn fit(object: &SceneObject, terms: &[BTreeSet<String>], lexicon: &Lexicon) -> Fitting {
     let names = names_of(object, lexicon);
-    terms
-        .iter()
-        .filter(|term| term.iter().any(|t| names.contains(t)))
-        .count()
+    Fitting::of(terms, |t| names.contains(t))
 }
 
 impl Query {
