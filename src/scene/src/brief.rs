@@ -54,7 +54,7 @@ pub fn brief(
     };
     let terms = lexicon.terms(focus, |word| graph.knows_word(word));
     let robot_room = room_of(graph, ROBOT);
-    let mut lines = vec![robot_line(graph, robot_room.as_deref())];
+    let mut lines = vec![robot_line(graph)];
 
     let robot = graph.get(ROBOT).map(|r| r.pose.position);
     let far = |o: &SceneObject| robot.map_or(0.0, |at| at.distance_xy(o.pose.position));
@@ -195,7 +195,9 @@ fn room_of(graph: &SceneGraph, name: &str) -> Option<String> {
         .find(|r| graph.get(r).is_some_and(|o| o.kind == Kind::Room))
 }
 
-fn robot_line(graph: &SceneGraph, room: Option<&str>) -> String {
+/// Where the robot is, what it holds and what is near it.
+pub(crate) fn robot_line(graph: &SceneGraph) -> String {
+    let room = room_of(graph, ROBOT);
     let mut line = format!("map {} v{}; robot", graph.map_id(), graph.version());
     match room {
         Some(room) => {
@@ -220,7 +222,23 @@ fn robot_line(graph: &SceneGraph, room: Option<&str>) -> String {
     line
 }
 
-fn object_line(graph: &SceneGraph, object: &SceneObject, now: Stamp) -> String {
+/// Every edge of a node that its line does not tell, from both ends.
+pub(crate) fn edges(graph: &SceneGraph, object: &SceneObject, line: &mut String) {
+    use RelationKind::{Holds, In, Near, On, Under};
+    for relation in [Near, Under, Holds] {
+        for end in graph.objects_of(&object.r#ref, relation) {
+            let _ = write!(line, " {} {end}", relation.name());
+        }
+    }
+    for relation in [On, In, Near, Under, Holds] {
+        for from in graph.subjects_of(&object.r#ref, relation) {
+            let _ = write!(line, "; {from} {} it", relation.name());
+        }
+    }
+}
+
+/// What is known of a node, in one line.
+pub(crate) fn object_line(graph: &SceneGraph, object: &SceneObject, now: Stamp) -> String {
     let mut line = object.r#ref.clone();
     if object.class_name != object.r#ref && !object.class_name.is_empty() {
         let _ = write!(line, " ({})", object.class_name);

@@ -71,7 +71,7 @@ fn invalid(reason: String) -> SceneError {
 }
 
 /// The single predicates of effects; an effect can't be a choice or a negation.
-fn facts(conditions: &[Condition]) -> Result<Vec<&Predicate>, SceneError> {
+pub(crate) fn facts(conditions: &[Condition]) -> Result<Vec<&Predicate>, SceneError> {
     let mut out = Vec::new();
     for condition in conditions {
         match condition {
@@ -238,7 +238,7 @@ fn remove(graph: &mut SceneGraph, predicate: &Predicate, stamp: Stamp) {
     }
 }
 
-const fn gripper_name(state: GripperState) -> &'static str {
+pub(crate) const fn gripper_name(state: GripperState) -> &'static str {
     match state {
         GripperState::Open => "open",
         GripperState::Closed => "closed",

@@ -94,6 +94,18 @@ pub enum SceneError {
         /// Why.
         reason: String,
     },
+    /// A step of a plan can't work.
+    #[error("step {index} ({skill}) can't work: {reason}")]
+    PlanStep {
+        /// Which one.
+        index: usize,
+        /// Its skill.
+        skill: String,
+        /// Why.
+        reason: String,
+        /// It names something that the scene does not have.
+        is_missing: bool,
+    },
     /// Effects without a SUCCESS verdict.
     #[error("the verdict on run \"{run_id}\" is {outcome}, effects are taken with SUCCESS only")]
     VerdictNotSuccess {
@@ -123,11 +135,26 @@ impl SceneError {
             | SceneError::OldFrame { .. }
             | SceneError::InvalidRequest { .. }
             | SceneError::Condition(_) => ErrorCode::SceneInvalidRequest,
-            SceneError::RefNotFound { .. } => ErrorCode::RefNotFound,
+            SceneError::RefNotFound { .. }
+            | SceneError::PlanStep {
+                is_missing: true, ..
+            } => ErrorCode::RefNotFound,
             SceneError::StalePrecondition { .. } => ErrorCode::SceneStalePrecondition,
-            SceneError::PredicateNotMet { .. } => ErrorCode::PredicateNotMet,
+            SceneError::PredicateNotMet { .. }
+            | SceneError::PlanStep {
+                is_missing: false, ..
+            } => ErrorCode::PredicateNotMet,
             SceneError::VerdictNotSuccess { .. } => ErrorCode::VerdictNotSuccess,
             SceneError::AlreadyApplied { .. } => ErrorCode::AlreadyApplied,
+        }
+    }
+
+    /// Index of the step of a plan that can't work.
+    pub const fn failed_step(&self) -> Option<usize> {
+        if let SceneError::PlanStep { index, .. } = self {
+            Some(*index)
+        } else {
+            None
         }
     }
 
@@ -146,6 +173,7 @@ impl SceneError {
             | SceneError::InvalidRequest { .. }
             | SceneError::Condition(_)
             | SceneError::RefNotFound { .. }
+            | SceneError::PlanStep { .. }
             | SceneError::VerdictNotSuccess { .. }
             | SceneError::AlreadyApplied { .. } => None,
         }

@@ -16,7 +16,10 @@
 //! | [`effects`] | what a skill changed, after a SUCCESS verdict |
 //! | [`query`] | filters, region, nearest, text |
 //! | [`precondition`] | checks before a command starts |
+//! | [`plan_check`], `hypothesis` | the check of a whole plan before its first step |
+//! | [`excerpt`] | the part of the graph that decides conditions about some nodes |
 //! | [`brief`] | the short text for a planner |
+//! | [`outline`] | floors, rooms, views and things, opened and closed by a planner |
 //! | [`lexicon`] | words for classes and attributes, English and Chinese |
 //! | [`config`] | every threshold with its default and where it comes from |
 //! | [`error`] | why something is refused |
@@ -28,11 +31,15 @@ pub mod brief;
 pub mod config;
 pub mod effects;
 pub mod error;
+pub mod excerpt;
 pub mod graph;
 mod grid;
 pub mod grip;
+mod hypothesis;
 mod index;
 pub mod lexicon;
+pub mod outline;
+pub mod plan_check;
 pub mod precondition;
 pub mod query;
 pub mod relations;

@@ -5,12 +5,13 @@ use std::time::Duration;
 use eh_contract::belief::{self, CLOCK_TOLERANCE};
 use eh_contract::command::Precondition;
 use eh_contract::condition::{Condition, ROBOT};
-use eh_contract::scene::{Kind, SceneSnapshot};
+use eh_contract::scene::Kind;
 use eh_contract::verdict::Truth;
 use eh_contract::Stamp;
 
 use crate::effects::require;
 use crate::error::SceneError;
+use crate::excerpt::excerpt;
 use crate::graph::SceneGraph;
 
 /// Most preconditions of one request.
@@ -34,15 +35,15 @@ pub fn check(
             ),
         });
     }
-    let mut snapshot: Option<SceneSnapshot> = None;
     for (index, precondition) in preconditions.iter().enumerate() {
         check_object(graph, index, precondition, now)?;
         let condition = precondition.condition()?;
         if condition == Condition::always() {
             continue;
         }
-        let scene = snapshot.get_or_insert_with(|| graph.snapshot());
-        let belief = belief::evaluate(&condition, scene, now);
+        let names = condition.refs();
+        let scene = excerpt(graph, names.iter().map(String::as_str));
+        let belief = belief::evaluate(&condition, &scene, now);
         let reason = match belief.truth {
             Truth::True => continue,
             Truth::False => belief.explanation,
