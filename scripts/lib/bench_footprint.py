@@ -110,9 +110,8 @@ def measure(options, domain):
     environment = {**os.environ, "ROS_DOMAIN_ID": domain, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     os.environ.update(environment)
     folder = Path(tempfile.mkdtemp(prefix="embodied_harness_bench_"))
-    launch = argparse.Namespace(world=None, log_level="warn")
     began = time.monotonic()
-    graph = demo.Graph(launch, folder, environment)
+    graph = demo.Graph(folder, environment)
     try:
         demo.wait_until_ready(graph)
         wait_for_catalog({"navigation_skills_node", "manipulation_skills_node"})

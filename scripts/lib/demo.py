@@ -130,16 +130,16 @@ def end_with_parent():
 class Graph:
     """The launched nodes and their log."""
 
-    def __init__(self, options, folder, environment):
+    def __init__(self, folder, environment, log_level="warn", world=None, respawn=False):
+        """Launches; `folder` gets the state and the log."""
         self.log = folder / "nodes.log"
         arguments = [
             f"state_directory:={folder / 'state'}",
-            f"log_level:={options.log_level}",
-            # A node that dies during the task is to be told, not hidden; whoever stays may want to kill one.
-            f"respawn:={str(options.keep).lower()}",
+            f"log_level:={log_level}",
+            f"respawn:={str(respawn).lower()}",
         ]
-        if options.world:
-            arguments.append(f"world:={options.world}")
+        if world:
+            arguments.append(f"world:={world}")
         if shutil.which("ros2") and has_ros2_launch():
             command = ["ros2", "launch", "embodied_harness", "demo.launch.xml", *arguments]
         else:
@@ -270,7 +270,8 @@ def run(options):
         folder = Path(tempfile.mkdtemp(prefix="embodied_harness_demo_"))
         began = time.monotonic()
         status = None
-        graph = Graph(options, folder, environment)
+        # A node that dies during the task is to be told, not hidden; whoever stays may want to kill one.
+        graph = Graph(folder, environment, options.log_level, options.world, respawn=options.keep)
         try:
             wait_until_ready(graph)
             say(f"ready after {time.monotonic() - began:.1f} s, in ROS domain {domain}")

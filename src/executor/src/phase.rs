@@ -41,7 +41,10 @@ pub(crate) struct CheckingScene {
 
 pub(crate) struct Starting {
     pub(crate) admitted: Admitted,
+    /// How long its servers are waited for.
     pub(crate) until: Duration,
+    /// How long what streams is waited for; without it the program tells what it misses.
+    pub(crate) awake_until: Duration,
 }
 
 pub(crate) struct Run {

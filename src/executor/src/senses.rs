@@ -27,6 +27,13 @@ pub struct LeaseSeen {
 
 /// The newest of everything that streams. It is looked at, so that a stream wakes nobody.
 pub trait Senses {
+    /// Whether what streams is heard by now. A process that listens to odometry, joints and transforms only
+    /// while [`crate::Executor::is_idle`] is false says so when each was heard since then; a command that
+    /// arrives waits for it for a while.
+    fn is_awake(&self) -> bool {
+        true
+    }
+
     /// base_link in the map; `None` when it is missing or too old.
     fn base_in_map(&self) -> Option<Pose>;
 

@@ -233,6 +233,23 @@ fn after_a_restart_an_older_token_is_old_though_no_lease_was_heard() {
 }
 
 #[test]
+fn what_streams_is_waited_for_before_it_starts_but_not_for_long() {
+    for heard in [true, false] {
+        let mut b = Bench::navigation();
+        b.robot.awake = false;
+        let command = b.drive();
+        let caller = b.send(&command);
+        b.pass(ms(900));
+        assert_eq!(b.state("c1"), ExecutorState::Accepted);
+        assert_eq!(b.robot.starts(), 0);
+        b.robot.awake = heard;
+        b.pass(ms(200));
+        assert_eq!(b.robot.starts(), 1);
+        assert_eq!(b.answer(caller).status, AnswerStatus::Succeeded);
+    }
+}
+
+#[test]
 fn a_missing_server_is_waited_for_and_named() {
     let mut b = Bench::navigation();
     b.robot.there.clear();

@@ -17,7 +17,7 @@ use eh_ledger::executor::ExecutorRecord;
 use eh_ros_edge::failpoint::{reach, Moment};
 use eh_ros_edge::NodeClock;
 use rand::rngs::StdRng;
-use rclrs::{log_error, log_info, log_warn, Logger};
+use rclrs::{log_error, log_info, log_warn, Logger, ToLogParams};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 
@@ -27,6 +27,10 @@ use crate::senses::NodeSenses;
 
 /// Most requests of clients that wait for the loop; a disk that is stuck must not let them pile up.
 const MAX_REQUESTS: usize = 256;
+
+/// What streams is listened to for this long after the last command: the next one of a task then finds it
+/// there.
+const ATTENTION: Duration = Duration::from_secs(30);
 
 /// How much longer than the longest stop is waited for an end.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -144,6 +148,8 @@ struct Running {
     settlements: HashMap<Caller, oneshot::Sender<SettleAnswer>>,
     /// When the end of what moves is not waited for any longer.
     stop_until: Option<Instant>,
+    /// What streams is listened to until then.
+    attentive_until: Instant,
 }
 
 /// The clock of the budgets.
@@ -164,10 +170,12 @@ pub(crate) fn start(
         watchers: HashMap::new(),
         settlements: HashMap::new(),
         stop_until: None,
+        attentive_until: Instant::now(),
     };
     std::thread::Builder::new()
         .name("loop".into())
         .spawn(move || {
+            this.attend();
             this.perform(effects);
             this.run(&inputs);
         })
@@ -253,7 +261,23 @@ impl Running {
             senses: &parts.senses,
         };
         let effects = parts.executor.handle(event, &mut turn);
+        self.attend();
         self.perform(effects);
+    }
+
+    /// Listens to what streams while a command is on its way, and for a while after it.
+    fn attend(&mut self) {
+        let now = Instant::now();
+        if !self.parts.executor.is_idle() {
+            self.attentive_until = now + ATTENTION;
+        }
+        let wanted = now < self.attentive_until;
+        if let Err(error) = self.parts.senses.surroundings.attend(wanted) {
+            log_error!(
+                self.parts.logger.throttle(Duration::from_secs(5)),
+                "odometry, transforms and joints can't be listened to: {error}"
+            );
+        }
     }
 
     fn halt_when_done(&mut self, now: Instant) {

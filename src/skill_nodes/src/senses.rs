@@ -26,6 +26,10 @@ pub(crate) struct NodeSenses {
 }
 
 impl Senses for NodeSenses {
+    fn is_awake(&self) -> bool {
+        self.surroundings.is_awake()
+    }
+
     fn base_in_map(&self) -> Option<Pose> {
         self.surroundings.base_in_map()
     }

@@ -1,7 +1,7 @@
 //! What the adapter hears from the rest of the robot: lease, stop, motion, scene, other executors.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use eh_contract::geometry::Pose;
@@ -13,12 +13,12 @@ use eh_executor::LeaseSeen;
 use eh_ros_edge::convert;
 use eh_ros_edge::convert::command::budget;
 use eh_ros_edge::convert::scene::{detection_frame, scene_object};
-use eh_ros_edge::{qos, streams, NodeClock, TfListener};
+use eh_ros_edge::{qos, streams, NodeClock, Streams, TfListener};
 use eh_skills::catalog::Adapter;
 use eh_skills::fingers::GripperReading;
 use eh_skills::standstill::StandstillMeter;
 use parking_lot::Mutex;
-use rclrs::{IntoPrimitiveOptions, Node, RclrsError};
+use rclrs::{IntoPrimitiveOptions, Node, RclrsError, WorkerSubscription};
 use ros_env::embodied_harness::msg::{
     ControlLease, ObjectObservationArray, ProtectionState, SceneGraph, SkillStatusArray,
 };
@@ -52,11 +52,34 @@ struct Inner {
     others: BTreeMap<String, Vec<(String, String)>>,
     /// Newest camera frames, oldest first.
     frames: VecDeque<ObjectObservationArray>,
+    /// Which of what streams was heard since it is wanted.
+    heard: Heard,
+}
+
+/// What was heard of what is subscribed to only while a command is on its way.
+#[derive(Default)]
+struct Heard {
+    odometry: bool,
+    joints: bool,
+    transforms: bool,
+}
+
+/// What comes many times a second.
+struct Motion {
+    _odometry: WorkerSubscription<Odometry, ()>,
+    /// Who only drives is not woken for joints and camera frames.
+    _arm: Option<(
+        WorkerSubscription<JointState, ()>,
+        WorkerSubscription<ObjectObservationArray, ()>,
+    )>,
 }
 
 /// The newest of everything, shared with the callbacks.
 pub(crate) struct Surroundings {
     clock: NodeClock,
+    adapter: Adapter,
+    streams: Streams,
+    motion: Mutex<Option<Motion>>,
     inner: Mutex<Inner>,
     tf: TfListener,
     map_frame: String,
@@ -79,6 +102,8 @@ impl Surroundings {
         let streams = streams(node)?;
         let this = Arc::new(Surroundings {
             clock: clock.clone(),
+            adapter,
+            motion: Mutex::new(None),
             inner: Mutex::new(Inner {
                 lease: LeaseSeen::default(),
                 stop_latched: None,
@@ -87,8 +112,10 @@ impl Surroundings {
                 scene: None,
                 others: BTreeMap::new(),
                 frames: VecDeque::new(),
+                heard: Heard::default(),
             }),
-            tf: TfListener::new(node, &streams)?,
+            tf: TfListener::fixed_only(node, &streams)?,
+            streams: streams.clone(),
             map_frame: parameters.body.map_frame.clone(),
             base_frame: parameters.body.base_frame.clone(),
             tool_link: parameters.body.tool_link.clone(),
@@ -113,30 +140,6 @@ impl Surroundings {
             )?,
         ));
         let s = this.clone();
-        handles.push(Box::new(streams.create_subscription::<Odometry, _>(
-            "odom".qos(qos::sensor_data()),
-            move |m: Odometry| {
-                let (v, w) = (&m.twist.twist.linear, &m.twist.twist.angular);
-                let now = s.now();
-                s.inner.lock().meter.odometry(now, v.x.hypot(v.y), w.z);
-            },
-        )?));
-        // Who only drives is not woken for joints and camera frames.
-        if adapter == Adapter::Manipulation {
-            let s = this.clone();
-            handles.push(Box::new(streams.create_subscription::<JointState, _>(
-                "joint_states".qos(qos::sensor_data()),
-                move |m: JointState| s.joints(&m),
-            )?));
-            let s = this.clone();
-            handles.push(Box::new(
-                streams.create_subscription::<ObjectObservationArray, _>(
-                    "detections".qos(qos::sensor_data()),
-                    move |m: ObjectObservationArray| s.frame(m),
-                )?,
-            ));
-        }
-        let s = this.clone();
         handles.push(Box::new(streams.create_subscription::<SceneGraph, _>(
             "scene_graph".qos(qos::state_latched(1)),
             move |m: SceneGraph| s.inner.lock().scene = Some(Arc::new(snapshot(&m))),
@@ -152,8 +155,78 @@ impl Surroundings {
                 },
             )?,
         ));
-        handles.push(Box::new(streams));
         Ok((this, handles))
+    }
+
+    /// Begins to listen to what streams (odometry, transforms, joints, camera frames), or stops it: an
+    /// executor without a command is not woken a hundred times a second.
+    ///
+    /// # Errors
+    /// If ROS refuses a subscription.
+    pub(crate) fn attend(self: &Arc<Self>, wanted: bool) -> Result<(), RclrsError> {
+        let mut motion = self.motion.lock();
+        if wanted == motion.is_some() {
+            return Ok(());
+        }
+        self.inner.lock().heard = Heard::default();
+        self.tf.listen(wanted)?;
+        // What it makes is dropped with it, and nothing of it holds these.
+        *motion = if wanted {
+            Some(self.hear_motion()?)
+        } else {
+            None
+        };
+        Ok(())
+    }
+
+    /// Whether everything that streams has been heard since it is wanted.
+    pub(crate) fn is_awake(&self) -> bool {
+        let mut inner = self.inner.lock();
+        if !inner.heard.transforms {
+            inner.heard.transforms = match self.adapter {
+                Adapter::Navigation => self.base_in_map().is_some(),
+                Adapter::Manipulation => self.tool_in_base().is_some(),
+            };
+        }
+        let heard = &inner.heard;
+        heard.odometry && heard.transforms && (heard.joints || self.adapter == Adapter::Navigation)
+    }
+
+    fn hear_motion(self: &Arc<Self>) -> Result<Motion, RclrsError> {
+        let s = Arc::downgrade(self);
+        let odometry = self.streams.create_subscription::<Odometry, _>(
+            "odom".qos(qos::sensor_data()),
+            move |m: Odometry| with(&s, |s| s.odometry(&m)),
+        )?;
+        let arm = if self.adapter == Adapter::Manipulation {
+            let s = Arc::downgrade(self);
+            let joints = self.streams.create_subscription::<JointState, _>(
+                "joint_states".qos(qos::sensor_data()),
+                move |m: JointState| with(&s, |s| s.joints(&m)),
+            )?;
+            let s = Arc::downgrade(self);
+            let frames = self
+                .streams
+                .create_subscription::<ObjectObservationArray, _>(
+                    "detections".qos(qos::sensor_data()),
+                    move |m: ObjectObservationArray| with(&s, |s| s.frame(m)),
+                )?;
+            Some((joints, frames))
+        } else {
+            None
+        };
+        Ok(Motion {
+            _odometry: odometry,
+            _arm: arm,
+        })
+    }
+
+    fn odometry(&self, message: &Odometry) {
+        let (v, w) = (&message.twist.twist.linear, &message.twist.twist.angular);
+        let now = self.now();
+        let mut inner = self.inner.lock();
+        inner.heard.odometry = true;
+        inner.meter.odometry(now, v.x.hypot(v.y), w.z);
     }
 
     fn now(&self) -> Duration {
@@ -180,6 +253,7 @@ impl Surroundings {
     fn joints(&self, message: &JointState) {
         let now = self.now();
         let mut inner = self.inner.lock();
+        inner.heard.joints = true;
         for (i, name) in message.name.iter().enumerate() {
             if let Some(position) = message.position.get(i) {
                 let velocity = message.velocity.get(i).copied();
@@ -315,6 +389,12 @@ impl Surroundings {
     ) -> Result<(), String> {
         let now = self.now();
         self.inner.lock().meter.standing(now, since, base, joints)
+    }
+}
+
+fn with(this: &Weak<Surroundings>, heard: impl FnOnce(&Surroundings)) {
+    if let Some(this) = this.upgrade() {
+        heard(&this);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::effect::{Answer, AnswerStatus, Effect, Level};
 use crate::event::{Arrival, Caller};
 use crate::journal::RecordKind;
 use crate::phase::{CheckingScene, Happening, Phase, Starting};
+use crate::timing;
 
 /// Longest name of a sender, and of a command that is refused, that goes into a log.
 const MAX_NAME: usize = 200;
@@ -171,8 +172,13 @@ impl Executor {
     }
 
     fn begin(&mut self, id: &str, admitted: Admitted, cx: &mut Cx<'_, '_>) -> Phase {
-        let until = cx.turn.now.saturating_add(self.settings.server_timeout);
-        self.start(id, Box::new(Starting { admitted, until }), cx)
+        let now = cx.turn.now;
+        let starting = Starting {
+            admitted,
+            until: now.saturating_add(self.settings.server_timeout),
+            awake_until: now.saturating_add(timing::AWAKE),
+        };
+        self.start(id, Box::new(starting), cx)
     }
 
     /// Ends a command that was not started.

@@ -1,4 +1,4 @@
-//! The last checks before STARTED: servers are there, time is left, nobody wants it to stop.
+//! The last checks before STARTED: servers are there, sensors are heard, time is left, nobody wants it to stop.
 
 use eh_contract::ErrorCode;
 use eh_ledger::admission::Refusal;
@@ -42,6 +42,9 @@ impl Executor {
                 ),
             };
             return self.reject(id, &refusal, cx);
+        }
+        if cx.turn.now < starting.awake_until && !cx.turn.senses.is_awake() {
+            return Phase::Starting(starting);
         }
         let admitted = starting.admitted;
         let tick = self.age(cx.turn.now);

@@ -96,6 +96,8 @@ pub struct Robot {
     pub stop: Option<String>,
     pub others: BTreeMap<String, String>,
     pub planning_scene: bool,
+    /// What streams is heard.
+    pub awake: bool,
     pub gripper: Option<GripperReading>,
     pub frames: Vec<DetectionFrame>,
     pub remaining: Option<f64>,
@@ -119,6 +121,7 @@ impl Robot {
             stop: None,
             others: BTreeMap::new(),
             planning_scene: false,
+            awake: true,
             gripper: Some(GripperReading {
                 width: 0.0,
                 effort: None,
@@ -289,6 +292,10 @@ fn end(goal: &Goal) -> NativeEnd {
 }
 
 impl Senses for Robot {
+    fn is_awake(&self) -> bool {
+        self.awake
+    }
+
     fn base_in_map(&self) -> Option<Pose> {
         Some(Pose::default())
     }
