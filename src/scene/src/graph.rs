@@ -206,6 +206,14 @@ impl SceneGraph {
             .map(|(_, (r, _))| r)
     }
 
+    /// Edges that come in at a node.
+    pub fn to_object<'a>(&'a self, object: &'a str) -> impl Iterator<Item = &'a Relation> {
+        self.reverse
+            .range((object.to_string(), RelationKind::In, String::new())..)
+            .take_while(move |(o, _, _)| o == object)
+            .filter_map(|(o, r, s)| self.edge(s, *r, o))
+    }
+
     /// Second ends of one kind of edge.
     pub fn objects_of(&self, subject: &str, relation: RelationKind) -> Vec<String> {
         self.from_subject(subject)
@@ -452,6 +460,42 @@ impl SceneGraph {
                 return name;
             }
         }
+    }
+
+    /// For each class the last number given to an object of it.
+    pub(crate) fn counters(&self) -> &BTreeMap<String, u64> {
+        &self.counters
+    }
+
+    /// No number up to these is given again.
+    pub(crate) fn raise_counters(&mut self, counters: BTreeMap<String, u64>) {
+        for (class, last) in counters {
+            let counter = self.counters.entry(class.clone()).or_insert(0);
+            if last > *counter {
+                *counter = last;
+                self.dirty_counters.insert(class);
+            }
+        }
+    }
+
+    /// Removes a node that has no edges, as if it had never been there.
+    pub(crate) fn remove(&mut self, name: &str) {
+        if self.objects.remove(name).is_some() {
+            self.index.remove(name);
+            self.history.remove(name);
+            self.dirty_objects.insert(name.into());
+        }
+    }
+
+    /// Which nodes are retired, oldest first, after nodes were put there whole.
+    pub(crate) fn list_retired(&mut self) {
+        let mut retired: Vec<(Stamp, String)> = self
+            .all()
+            .filter(|o| o.retired)
+            .map(|o| (o.last_seen, o.r#ref.clone()))
+            .collect();
+        retired.sort();
+        self.retired = retired.into_iter().map(|(_, name)| name).collect();
     }
 
     /// A consistent copy of everything.

@@ -17,6 +17,8 @@
 //! | [`query`] | filters, region, nearest, text |
 //! | [`precondition`] | checks before a command starts |
 //! | [`plan_check`], `hypothesis` | the check of a whole plan before its first step |
+//! | [`crop`], [`image_memory`] | what an object looked like |
+//! | [`exchange`] | a whole scene as JSON, out and in |
 //! | [`excerpt`] | the part of the graph that decides conditions about some nodes |
 //! | [`brief`] | the short text for a planner |
 //! | [`outline`] | floors, rooms, views and things, opened and closed by a planner |
@@ -29,13 +31,16 @@
 pub mod association;
 pub mod brief;
 pub mod config;
+pub mod crop;
 pub mod effects;
 pub mod error;
 pub mod excerpt;
+pub mod exchange;
 pub mod graph;
 mod grid;
 pub mod grip;
 mod hypothesis;
+pub mod image_memory;
 mod index;
 pub mod lexicon;
 pub mod outline;

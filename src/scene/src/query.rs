@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use eh_contract::footprint::Footprint;
 use eh_contract::geometry::Vec3;
-use eh_contract::scene::{RelationKind, SceneObject};
+use eh_contract::scene::{Relation, RelationKind, SceneObject};
 use serde::{Deserialize, Serialize};
 
 use crate::effects::require;
@@ -301,6 +301,48 @@ pub fn find<'a>(
     } else {
         graph.live().filter(passes).take(limit).collect()
     })
+}
+
+/// Edges with one of these names at either end, or all for none; of the kinds that are named, separated by blanks,
+/// or of every kind. Each once, in the order of subject, kind and object; at most `limit`, zero: [`DEFAULT_LIMIT`].
+///
+/// # Errors
+/// [`SceneError::RefNotFound`] for a name that there is not, [`SceneError::InvalidRequest`] for a kind that is none.
+pub fn relations(
+    graph: &SceneGraph,
+    refs: &[String],
+    kinds: &str,
+    limit: usize,
+) -> Result<Vec<Relation>, SceneError> {
+    let mut wanted = Vec::new();
+    for word in kinds.split_whitespace().take(MAX_TERMS) {
+        let kind = RelationKind::from_name(word).ok_or_else(|| SceneError::InvalidRequest {
+            reason: format!(
+                "\"{}\" is no relation; use in, on, near, under, connects or holds",
+                word.chars().take(64).collect::<String>()
+            ),
+        })?;
+        wanted.push(kind);
+    }
+    let limit = if limit == 0 { DEFAULT_LIMIT } else { limit };
+    let fits = |r: &&Relation| wanted.is_empty() || wanted.contains(&r.relation);
+    if refs.is_empty() {
+        return Ok(graph
+            .relations()
+            .filter(fits)
+            .take(limit)
+            .cloned()
+            .collect());
+    }
+    let mut found: BTreeMap<(&str, RelationKind, &str), &Relation> = BTreeMap::new();
+    for name in refs {
+        let name = require(graph, name)?.r#ref.as_str();
+        let edges = graph.from_subject(name).chain(graph.to_object(name));
+        for r in edges.filter(fits) {
+            found.insert((&r.subject, r.relation, &r.object), r);
+        }
+    }
+    Ok(found.into_values().take(limit).cloned().collect())
 }
 
 /// The nearest nodes on the floor that pass, nearest first; of two as near by ref.

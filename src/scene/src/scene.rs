@@ -19,8 +19,11 @@ use crate::brief;
 use crate::config::SceneConfig;
 use crate::effects::{self, STATE_HELD_BY};
 use crate::error::SceneError;
+use crate::exchange::SceneFile;
 use crate::graph::{ChangeSet, Edit, SceneGraph};
 use crate::lexicon::Lexicon;
+use crate::outline::{self, Outline};
+use crate::plan_check::{self, Plan, PlanReport};
 use crate::precondition;
 use crate::query::{self, Query};
 use crate::relations;
@@ -396,6 +399,96 @@ impl Scene {
     /// A consistent copy of everything.
     pub fn snapshot(&self) -> SceneSnapshot {
         self.graph.snapshot()
+    }
+
+    /// The whole scene as JSON.
+    ///
+    /// # Errors
+    /// As [`SceneFile::to_json`].
+    pub fn export(&self, now: Stamp) -> Result<String, SceneError> {
+        SceneFile::of(&self.graph, now).to_json()
+    }
+
+    /// Puts an exported scene in the place of this one. The robot, and which runs were applied, stay as they are.
+    /// Stamps stay as they were written; those in the future are not known any more, and their number comes back.
+    ///
+    /// # Errors
+    /// As [`SceneFile::from_json`]; [`SceneError::InvalidRequest`] for a scene of another map or frame, and while
+    /// the robot holds something. Then nothing was changed.
+    pub fn import(&mut self, text: &str, now: Stamp) -> Result<usize, SceneError> {
+        let refused = |reason: String| {
+            Err(SceneError::InvalidRequest {
+                reason: format!("the scene is refused, nothing was changed: {reason}"),
+            })
+        };
+        let file = SceneFile::from_json(text, &self.config)?;
+        if file.map_id != self.graph.map_id() {
+            return refused(format!(
+                "it is of map \"{}\", in use is \"{}\"; switch to its map first",
+                file.map_id,
+                self.graph.map_id()
+            ));
+        }
+        if file.frame_id != self.graph.frame_id() {
+            return refused(format!(
+                "its poses are in frame \"{}\", those here in \"{}\"",
+                file.frame_id.chars().take(64).collect::<String>(),
+                self.graph.frame_id()
+            ));
+        }
+        if let Some(held) = self.graph.objects_of(ROBOT, RelationKind::Holds).first() {
+            return refused(format!("the robot holds {held}; set it down first"));
+        }
+        self.advance(now);
+        let (objects, relations, counters) = file.into_parts();
+        self.graph.replace(objects, relations, counters, now);
+        // What was seen of the nodes that were there before says nothing about these.
+        let (tool, grip) = (self.tracker.tool, std::mem::take(&mut self.tracker.grip));
+        self.tracker = Tracker::default();
+        (self.tracker.tool, self.tracker.grip) = (tool, grip);
+        self.base = None;
+        Ok(self.graph.forget_future(now))
+    }
+
+    /// What a planner sees that has opened these names, see [`outline::outline`].
+    ///
+    /// # Errors
+    /// As [`outline::outline`].
+    pub fn outline(
+        &self,
+        open: &BTreeSet<String>,
+        text: &str,
+        budget: usize,
+        now: Stamp,
+    ) -> Result<Outline, SceneError> {
+        outline::outline(&self.graph, open, text, budget, now, &self.lexicon)
+    }
+
+    /// Edges with one of these names at an end, see [`query::relations`], and the nodes at their ends.
+    ///
+    /// # Errors
+    /// As [`query::relations`].
+    pub fn relations(
+        &self,
+        refs: &[String],
+        kinds: &str,
+        limit: usize,
+    ) -> Result<(Vec<SceneObject>, Vec<Relation>), SceneError> {
+        let found = query::relations(&self.graph, refs, kinds, limit)?;
+        let ends: BTreeSet<&str> = found
+            .iter()
+            .flat_map(|r| [r.subject.as_str(), r.object.as_str()])
+            .collect();
+        let objects = ends.into_iter().filter_map(|name| self.graph.get(name));
+        Ok((objects.cloned().collect(), found))
+    }
+
+    /// Whether a plan can work, see [`plan_check::check_plan`].
+    ///
+    /// # Errors
+    /// As [`plan_check::check_plan`].
+    pub fn check_plan(&self, plan: &Plan, now: Stamp) -> Result<PlanReport, SceneError> {
+        plan_check::check_plan(&self.graph, plan, now)
     }
 
     /// Nodes and edges that changed after a version.
