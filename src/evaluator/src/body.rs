@@ -61,6 +61,14 @@ pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
                         format!("{name} was no longer seen where it was while the robot came near"),
                     );
                 }
+                if looks == 0 {
+                    return Finding::unknown(
+                        ids,
+                        format!(
+                            "{name} was not looked at since the start, so that it may be elsewhere; look at it"
+                        ),
+                    );
+                }
                 let mut finding = gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
                 finding.explanation += &format!(
                     "; it is not in view, and is taken to be where it was ({looks} looks there on the way)"

@@ -227,7 +227,7 @@ fn who_stands_where_the_cup_was_is_not_near_it() {
     };
     let stopped = |seen: &[Vec3], frames: u32| came(&[CUP], seen, frames);
     assert_eq!(stopped(&[CUP], 3).outcome, Outcome::Success);
-    // The camera does not look there: what the command told is all that is known.
+    // The camera does not look there now, but saw it on the way.
     assert_eq!(stopped(&[], 0).outcome, Outcome::Success);
     // It was missed on the way already.
     assert_eq!(came(&[], &[], 0).outcome, Outcome::Unknown);
@@ -235,6 +235,38 @@ fn who_stands_where_the_cup_was_is_not_near_it() {
     // On the floor 2.5 m away: 2.5 - 0.04 m is more than 0.95 m.
     let far = Vec3::new(3.7, 2.0, 0.05);
     assert_eq!(stopped(&[far], 5).outcome, Outcome::Failure);
+}
+
+#[test]
+fn what_was_not_looked_at_since_the_start_may_have_been_carried_away() {
+    let drive = |target: &str, looks: u32| {
+        let mut f = Fixture::new();
+        for i in 0..5 {
+            f.frame(START - 1.0 + 0.2 * f64::from(i), &[CUP]);
+        }
+        f.start("navigate_to", json!({}), vec![cup_binding()]);
+        for i in 0..looks {
+            f.frame(END - 1.0 + 0.2 * f64::from(i), &[CUP]);
+        }
+        f.end("navigate_to", json!({}), vec![cup_binding()]);
+        f.base(END + 0.1, 1.2, 2.0);
+        // Frames come, but do not say where they look.
+        for i in 0..6 {
+            f.frame_with(END + 0.1 + 0.1 * f64::from(i), None, &[]);
+        }
+        let near = descriptor("navigate_to", json!({"near": {"target": target}}));
+        f.judge(&near).unwrap()
+    };
+    let v = drive("cup_1", 0);
+    assert_eq!(v.outcome, Outcome::Unknown, "{v:#?}");
+    assert!(
+        v.reason.contains("was not looked at since the start"),
+        "{}",
+        v.reason
+    );
+    assert_eq!(drive("cup_1", 1).outcome, Outcome::Success);
+    // Furniture stays where it is.
+    assert_eq!(drive("table_1", 0).outcome, Outcome::Success);
 }
 
 #[test]
