@@ -3,7 +3,7 @@
 use eh_contract::verdict::Truth;
 
 use crate::scope::{Finding, Fingers, Scope, Target};
-use crate::things::object;
+use crate::things::{object, object_before};
 
 /// How far beyond an object's top and bottom a grasp at it may be \[m\]: errors of its pose.
 const GRASP_SLACK: f64 = 0.05;
@@ -238,14 +238,10 @@ fn grasp_height(scope: &Scope<'_>, target: &Target, origin: f64) -> Option<f64> 
 /// The object is higher than at the start.
 pub fn lifted(scope: &mut Scope<'_>, name: &str, least: Option<f64>) -> Finding {
     let least = least.unwrap_or(scope.config.lifted_height);
-    let target = match object(scope, name) {
-        Ok(target) => target,
+    let (target, origin) = match object_before(scope, name) {
+        Ok(found) => found,
         Err(finding) => return finding,
     };
-    if let Err(why) = scope.baseline() {
-        return Finding::unknown(vec![], why);
-    }
-    let origin = scope.origin(&target);
     let place = old_place(scope, name, &target);
     if place.truth == Truth::True {
         return Finding::decided(false, place.ids, place.text);

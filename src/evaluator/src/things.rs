@@ -39,17 +39,23 @@ pub(crate) fn object(scope: &Scope<'_>, name: &str) -> Result<Target, Finding> {
     Ok(target)
 }
 
+/// An object and where it was at the start, for predicates that compare with it; else a finding that says what lacks.
+pub(crate) fn object_before(scope: &Scope<'_>, name: &str) -> Result<(Target, Vec3), Finding> {
+    let target = object(scope, name)?;
+    if let Err(why) = scope.baseline() {
+        return Err(Finding::unknown(vec![], why));
+    }
+    let origin = scope.origin(&target);
+    Ok((target, origin))
+}
+
 /// The object is not where it was.
 pub fn moved(scope: &mut Scope<'_>, name: &str, least: Option<f64>) -> Finding {
     let least = least.unwrap_or(scope.config.moved_distance);
-    let target = match object(scope, name) {
-        Ok(target) => target,
+    let (target, origin) = match object_before(scope, name) {
+        Ok(found) => found,
         Err(finding) => return finding,
     };
-    if let Err(why) = scope.baseline() {
-        return Finding::unknown(vec![], why);
-    }
-    let origin = scope.origin(&target);
     if let Some((frame, detection)) = scope.hits(&target, origin, ELSEWHERE).last().copied() {
         let by = detection.pose.position.distance(origin);
         let id = scope.exhibit_detection(frame, detection);
