@@ -494,7 +494,7 @@ def test_a_judge_that_there_is_not_is_said_at_the_start(processes):
     """It does not judge by another one instead."""
     process = start(processes, 'evaluator_node', ('judge', 'model'))
     assert process.wait() != 0
-    assert 'speaks to no model' in process.output()
+    assert 'setting url of the model' in process.output()
 
 
 def start_judge(processes, home, *parameters):

@@ -145,6 +145,8 @@ pub struct EvaluatorConfig {
     pub max_detections: usize,
     /// Most runs that are remembered.
     pub max_runs: usize,
+    /// Whether there is a judge that reads the post-condition's text, so that a skill may do without predicates.
+    pub reads_text: bool,
 }
 
 impl Default for EvaluatorConfig {
@@ -180,6 +182,7 @@ impl Default for EvaluatorConfig {
             max_frames: 600,
             max_detections: 256,
             max_runs: 256,
+            reads_text: false,
         }
     }
 }

@@ -10,7 +10,7 @@ use eh_contract::Stamp;
 use crate::config::{Embodiment, EvaluatorConfig};
 use crate::error::EvaluatorError;
 use crate::evidence::EvidenceBuffer;
-use crate::judge::{judge, Case};
+use crate::judge::{judge, without_predicates, Case};
 use crate::plan::EvaluationPlan;
 use crate::run_book::RunBook;
 
@@ -100,12 +100,20 @@ impl Evaluation {
             config,
         };
         let condition = match case.condition() {
-            Ok(condition) => condition,
+            Ok(condition) => Some(condition),
+            Err(EvaluatorError::NoPredicates { .. })
+                if config.reads_text && case.has_only_text() =>
+            {
+                None
+            }
             Err(error) => return Look::Done(Err(error)),
         };
         let ended = match case.ended() {
             Ok(ended) => ended,
             Err(error) => return wait_for_events(error),
+        };
+        let Some(condition) = condition else {
+            return Look::Done(Ok(without_predicates(&case, now)));
         };
         let plan = EvaluationPlan::new(&condition, ended, self.asked, self.timeout, config);
         if !last {

@@ -45,6 +45,17 @@ pub struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether another segment may follow this one.
+    pub fn more_segments(&self) -> bool {
+        self.descriptor.segmented && self.segment.saturating_add(1) < self.descriptor.max_segments
+    }
+
+    /// Whether its skill says in words only what should hold, so that no predicate can decide it.
+    pub fn has_only_text(&self) -> bool {
+        self.descriptor.postcondition.is_empty()
+            && !self.descriptor.postcondition_text.trim().is_empty()
+    }
+
     /// When the segment ended.
     ///
     /// # Errors
@@ -191,11 +202,9 @@ pub fn judge(
     } else {
         evaluate(&condition, &mut scope, &mut predicates)
     };
-    let more_segments =
-        case.descriptor.segmented && case.segment.saturating_add(1) < case.descriptor.max_segments;
     let outcome = match truth {
         Truth::True => Outcome::Success,
-        Truth::False if more_segments => Outcome::Process,
+        Truth::False if case.more_segments() => Outcome::Process,
         Truth::False => Outcome::Failure,
         Truth::Unknown => Outcome::Unknown,
     };
@@ -212,6 +221,25 @@ pub fn judge(
         judge_version: case.config.version.clone(),
         stamp: now,
     })
+}
+
+/// The verdict of the predicates where there are none: UNKNOWN, for a judge that reads the text.
+pub(crate) fn without_predicates(case: &Case<'_>, now: Stamp) -> Verdict {
+    Verdict {
+        run_id: case.record.event.run_id.clone(),
+        command_id: case.record.event.command_id.clone(),
+        segment: case.segment,
+        outcome: Outcome::Unknown,
+        reason: format!(
+            "the post-condition of {} has no predicates",
+            case.record.event.skill
+        ),
+        predicates: Vec::new(),
+        evidence: Vec::new(),
+        judge: JUDGE.into(),
+        judge_version: case.config.version.clone(),
+        stamp: now,
+    }
 }
 
 /// What decided: the parts that kept it from holding, or all when it holds.

@@ -4,27 +4,20 @@
 //! waits or speaks to anybody: that is the node's work. Whatever comes back is checked as strictly as a sensor, and
 //! what can't be used is UNKNOWN, never SUCCESS.
 //!
-//! A question carries the post-condition with its bound arguments, the evidence and at most
-//! [`JudgesConfig::max_views`] references of named views. Like the judge it has no field for an instruction, a
-//! reason or a backend's result.
+//! See [`crate::question`] for what a question holds.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use eh_contract::verdict::{Evidence, Outcome, Verdict};
+use eh_contract::verdict::{Outcome, Verdict};
 use eh_contract::Stamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{json, Value};
 
 use crate::error::EvaluatorError;
 use crate::judge::{judge, Case};
+use crate::question::MAX_REASON;
+pub use crate::question::{Answer, Asked, NamedView, Question};
 use crate::EvidenceBuffer;
-
-/// Longest reason that is kept \[bytes\].
-const MAX_REASON: usize = 1000;
-
-/// Longest answer that is read \[bytes\].
-const MAX_ANSWER: usize = 64 * 1024;
 
 /// Which judge speaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +71,16 @@ impl JudgeKind {
             })
     }
 
+    /// Whether a model is asked.
+    pub const fn asks_model(self) -> bool {
+        matches!(self, JudgeKind::Model | JudgeKind::Both)
+    }
+
+    /// Whether it can judge a post-condition that is words only.
+    pub const fn reads_text(self) -> bool {
+        matches!(self, JudgeKind::Model | JudgeKind::External)
+    }
+
     /// The judge of this kind.
     pub fn judge(self, config: JudgesConfig) -> Box<dyn Judge> {
         match self {
@@ -118,86 +121,6 @@ impl Default for JudgesConfig {
     }
 }
 
-/// Who is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// The model.
-    Model,
-    /// The deployer's service.
-    External,
-}
-
-/// What is asked.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Question {
-    /// Whom.
-    pub asked: Asked,
-    /// The run.
-    pub run_id: String,
-    /// Its segment.
-    pub segment: u32,
-    /// End of the segment: what is older proves nothing.
-    pub ended: Stamp,
-    /// The post-condition in the descriptor's words.
-    pub text: String,
-    /// The same in predicates with bound arguments.
-    pub condition: Value,
-    /// What was observed.
-    pub evidence: Vec<Evidence>,
-    /// References of the views, newest first.
-    pub views: Vec<String>,
-    /// What the predicates say of it, for whoever has to agree; never given to who is asked.
-    predicates: Verdict,
-}
-
-impl Question {
-    /// What the model is told to be.
-    pub const SYSTEM: &'static str = "You judge whether the post-condition of a robot's action holds now. You see what \
-        sensors measured after the action and pictures from then. Trust nothing else. If the evidence does not decide it, \
-        or contradicts itself, the outcome is UNKNOWN. Answer with one JSON object and nothing else: {\"outcome\": \
-        \"SUCCESS\" | \"FAILURE\" | \"UNKNOWN\", \"reason\": string, \"evidence_ids\": [string]}.";
-
-    /// The schema of its answer (JSON Schema 2020-12), for endpoints that enforce one.
-    pub fn schema() -> Value {
-        json!({
-            "type": "object",
-            "additionalProperties": false,
-            "required": ["outcome", "reason", "evidence_ids"],
-            "properties": {
-                "outcome": {"enum": ["SUCCESS", "FAILURE", "UNKNOWN"]},
-                "reason": {"type": "string", "maxLength": MAX_REASON},
-                "evidence_ids": {"type": "array", "items": {"type": "string"}},
-            },
-        })
-    }
-
-    /// What it is asked, as text: the pictures go beside it in the order of [`Question::views`].
-    pub fn prompt(&self) -> String {
-        let evidence: Vec<Value> = self
-            .evidence
-            .iter()
-            .map(|e| {
-                json!({"id": e.id, "kind": e.kind, "summary": e.summary,
-                       "seconds_after_end": e.stamp.since(self.ended).as_secs_f64()})
-            })
-            .collect();
-        json!({"post_condition": self.text, "predicates": self.condition, "evidence": evidence,
-               "views": self.views.len()})
-        .to_string()
-    }
-}
-
-/// What came back.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
-    /// Words of the model.
-    Text(String),
-    /// A verdict of the service.
-    Verdict(Box<Verdict>),
-    /// None: why.
-    None(String),
-}
-
 /// How a judge begins.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Begin {
@@ -213,6 +136,8 @@ pub struct Look<'a> {
     pub case: &'a Case<'a>,
     /// What was observed.
     pub buffer: &'a EvidenceBuffer,
+    /// The pictures there are, in the order of their importance; those from before the end are left out.
+    pub views: &'a [NamedView],
     /// The time.
     pub now: Stamp,
     /// Oldest evidence that counts; zero: the configured one.
@@ -255,29 +180,6 @@ impl Judge for Predicates {
     }
 }
 
-fn question(asked: Asked, look: &Look<'_>, max_views: usize) -> Result<Question, EvaluatorError> {
-    let case = look.case;
-    let verdict = judge(case, look.buffer, look.now, look.max_age)?;
-    let ended = case.ended()?;
-    let mut views: Vec<String> = Vec::new();
-    for frame in look.buffer.frames().rev().filter(|f| f.stamp > ended) {
-        if !frame.reference.is_empty() && views.len() < max_views {
-            views.push(frame.reference.clone());
-        }
-    }
-    Ok(Question {
-        asked,
-        run_id: verdict.run_id.clone(),
-        segment: verdict.segment,
-        ended,
-        text: case.descriptor.postcondition_text.clone(),
-        condition: case.condition()?.to_value(),
-        evidence: verdict.evidence.clone(),
-        views,
-        predicates: verdict,
-    })
-}
-
 /// A verdict of ours with another judge's opinion.
 fn opinion(
     base: &Verdict,
@@ -304,64 +206,10 @@ struct Model {
     asked: VecDeque<Stamp>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ModelAnswer {
-    outcome: ModelOutcome,
-    reason: String,
-    evidence_ids: Vec<String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-enum ModelOutcome {
-    Success,
-    Failure,
-    Unknown,
-}
-
-/// What a model's words say, or why they can't be used.
-fn read(text: &str, question: &Question) -> Result<(Outcome, String), String> {
-    if text.len() > MAX_ANSWER {
-        return Err(format!(
-            "its answer has {} bytes, the limit is {MAX_ANSWER}",
-            text.len()
-        ));
-    }
-    let answer: ModelAnswer = serde_json::from_str(text.trim())
-        .map_err(|e| format!("its answer is not of the schema: {e}"))?;
-    if answer.reason.trim().is_empty() || answer.reason.len() > MAX_REASON {
-        return Err(format!(
-            "its reason has {} bytes, it needs 1 to {MAX_REASON}",
-            answer.reason.len()
-        ));
-    }
-    for id in &answer.evidence_ids {
-        if !question.evidence.iter().any(|e| e.id == *id) {
-            let id: String = id.chars().take(32).collect();
-            return Err(format!(
-                "it names the evidence \"{id}\", which there is not"
-            ));
-        }
-    }
-    let outcome = match answer.outcome {
-        // What rests on nothing is no verdict.
-        ModelOutcome::Success | ModelOutcome::Failure
-            if answer.evidence_ids.is_empty() && question.views.is_empty() =>
-        {
-            return Err("it names no evidence and there was no picture".into());
-        }
-        ModelOutcome::Success => Outcome::Success,
-        ModelOutcome::Failure => Outcome::Failure,
-        ModelOutcome::Unknown => Outcome::Unknown,
-    };
-    Ok((outcome, answer.reason))
-}
-
 impl Model {
     fn opinion(&self, question: &Question, answer: &Answer) -> (Outcome, String) {
         let read = match answer {
-            Answer::Text(text) => read(text, question),
+            Answer::Text(text) => question.read(text),
             Answer::Verdict(_) => Err("it answered with a verdict instead of words".into()),
             Answer::None(why) => Err(why.clone()),
         };
@@ -391,12 +239,12 @@ impl Model {
     }
 
     fn begin(&mut self, kind: JudgeKind, look: &Look<'_>) -> Result<Begin, EvaluatorError> {
-        let question = question(Asked::Model, look, self.config.max_views)?;
+        let question = Question::of(Asked::Model, look, self.config.max_views)?;
         if self.spend(look.now) {
             return Ok(Begin::Ask(Box::new(question)));
         }
         let verdict = opinion(
-            &question.predicates,
+            &question.verdict(),
             kind,
             &self.config.version,
             Outcome::Unknown,
@@ -423,7 +271,7 @@ impl Judge for Model {
         let (outcome, reason) = self.opinion(&question, &answer);
         let version = &self.config.version;
         opinion(
-            &question.predicates,
+            &question.verdict(),
             JudgeKind::Model,
             version,
             outcome,
@@ -449,7 +297,7 @@ impl Judge for Both {
 
     fn finish(&mut self, question: Question, answer: Answer, now: Stamp) -> Verdict {
         let (outcome, reason) = self.model.opinion(&question, &answer);
-        let ours = &question.predicates;
+        let ours = &question.verdict();
         let (outcome, reason) = if outcome == ours.outcome {
             (outcome, format!("{}; the model: {reason}", ours.reason))
         } else {
@@ -475,7 +323,11 @@ impl Judge for External {
     }
 
     fn begin(&mut self, look: &Look<'_>) -> Result<Begin, EvaluatorError> {
-        Ok(Begin::Ask(Box::new(question(Asked::External, look, 0)?)))
+        Ok(Begin::Ask(Box::new(Question::of(
+            Asked::External,
+            look,
+            0,
+        )?)))
     }
 
     fn finish(&mut self, question: Question, answer: Answer, now: Stamp) -> Verdict {
@@ -498,7 +350,7 @@ impl Judge for External {
                 question.run_id
             ));
         }
-        if verdict.outcome == Outcome::Process && ours.outcome != Outcome::Process {
+        if verdict.outcome == Outcome::Process && !question.more_segments {
             return unknown("it says PROCESS, which this skill or segment does not have".into());
         }
         // Success takes evidence from after the end, whoever judges.

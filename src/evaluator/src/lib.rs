@@ -17,6 +17,7 @@
 //! | [`things`], [`grip`] | predicates about objects; those about what the gripper holds |
 //! | [`mod@judge`] | three-valued logic and the verdict |
 //! | [`judges`] | who judges: predicates, model, both, external |
+//! | [`question`] | what a judge that asks others asks, and what counts as an answer |
 //! | [`config`] | every threshold with its default and where it comes from |
 //! | [`error`] | why something is refused |
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod judge;
 pub mod judges;
 pub mod observation;
 pub mod plan;
+pub mod question;
 pub mod run_book;
 pub mod scope;
 mod sights;

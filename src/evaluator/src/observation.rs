@@ -20,7 +20,7 @@ use crate::evidence::{
 const MAX_WAITING: usize = 100_000;
 
 /// Longest line of a recording \[bytes\].
-const MAX_LINE: usize = 4 * 1024 * 1024;
+const MAX_LINE: usize = 1024 * 1024;
 
 /// One thing that was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +42,35 @@ pub enum Observation {
     Frame(DetectionFrame),
 }
 
+impl Observation {
+    /// What it is, in words.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Observation::Gripper(_) => "gripper",
+            Observation::Base(_) => "base pose",
+            Observation::Tool(_) => "tool pose",
+            Observation::Twist(_) => "odometry",
+            Observation::Joints(_) => "joint states",
+            Observation::Clearance(_) => "scan",
+            Observation::Frame(_) => "detections",
+        }
+    }
+
+    /// An observation from its line in JSON, as in a recording.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn from_line(line: &str) -> Result<Self, String> {
+        if line.len() > MAX_LINE {
+            return Err(format!(
+                "it has {} bytes, the limit is {MAX_LINE}",
+                line.len()
+            ));
+        }
+        serde_json::from_str(line).map_err(|e| e.to_string())
+    }
+}
+
 impl Stamped for Observation {
     fn stamp(&self) -> Stamp {
         match self {
@@ -56,42 +85,111 @@ impl Stamped for Observation {
 }
 
 impl EvidenceBuffer {
-    /// Adds an observation, whatever it is.
+    /// Adds an observation, whatever it is. Returns what became of it and how many of its detections were left out.
     ///
     /// # Errors
     /// As [`EvidenceBuffer::push_gripper`] and [`EvidenceBuffer::push_frame`].
-    pub fn push(&mut self, observation: Observation, now: Stamp) -> Result<Taken, EvaluatorError> {
-        match observation {
+    pub fn push(
+        &mut self,
+        observation: Observation,
+        now: Stamp,
+    ) -> Result<(Taken, usize), EvaluatorError> {
+        let taken = match observation {
             Observation::Gripper(s) => self.push_gripper(s, now),
             Observation::Base(s) => self.push_base(s, now),
             Observation::Tool(s) => self.push_tool(s, now),
             Observation::Twist(s) => self.push_twist(s, now),
             Observation::Joints(s) => self.push_joints(s, now),
             Observation::Clearance(s) => self.push_clearance(s, now),
-            Observation::Frame(f) => self.push_frame(f, now).map(|(taken, _)| taken),
-        }
+            Observation::Frame(f) => return self.push_frame(f, now),
+        };
+        taken.map(|taken| (taken, 0))
     }
 }
 
 /// Who provides observations.
 pub trait ObservationProvider: Send {
-    /// Its name: live, recorded, external.
-    fn name(&self) -> &'static str;
+    /// Which one it is.
+    fn kind(&self) -> ProviderKind;
 
-    /// What was observed up to `until` and not taken yet, by the stamps of each kind in order.
-    fn take(&mut self, until: Stamp) -> Vec<Observation>;
+    /// What was observed and not taken yet, sorted by stamps. A recording gives what is stamped up to `now`; whoever
+    /// observes at present gives everything, and it is for the buffer to refuse what is stamped ahead of time.
+    fn take(&mut self, now: Stamp) -> Vec<Observation>;
+
+    /// Takes one in, where others hand it over; a recording needs none and drops it.
+    fn hand_in(&mut self, observation: Observation);
 }
 
-/// Takes over what a provider has; returns why some of it can't be used.
+/// Which provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProviderKind {
+    /// Topics of the robot's sensors.
+    #[default]
+    Live,
+    /// A file.
+    Recorded,
+    /// A source of the deployer.
+    External,
+}
+
+impl ProviderKind {
+    /// All of them.
+    pub const ALL: [ProviderKind; 3] = [
+        ProviderKind::Live,
+        ProviderKind::Recorded,
+        ProviderKind::External,
+    ];
+
+    /// Its name in parameters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProviderKind::Live => "live",
+            ProviderKind::Recorded => "recorded",
+            ProviderKind::External => "external",
+        }
+    }
+
+    /// The provider of a name.
+    ///
+    /// # Errors
+    /// [`EvaluatorError::Config`] that names those there are.
+    pub fn of(name: &str) -> Result<Self, EvaluatorError> {
+        ProviderKind::ALL
+            .into_iter()
+            .find(|k| k.name() == name)
+            .ok_or_else(|| EvaluatorError::Config {
+                field: "observations",
+                reason: format!(
+                    "it is \"{}\"; give one of {}",
+                    name.chars().take(64).collect::<String>(),
+                    ProviderKind::ALL.map(ProviderKind::name).join(", ")
+                ),
+            })
+    }
+}
+
+/// What became of one observation that was taken over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TakenOver {
+    /// What kind of observation.
+    pub what: &'static str,
+    /// What became of it and how many of its detections were left out, or why it can't be used.
+    pub result: Result<(Taken, usize), EvaluatorError>,
+}
+
+/// Takes over what a provider has; returns what became of each.
 pub fn take_over(
     provider: &mut dyn ObservationProvider,
     buffer: &mut EvidenceBuffer,
     now: Stamp,
-) -> Vec<EvaluatorError> {
+) -> Vec<TakenOver> {
     provider
         .take(now)
         .into_iter()
-        .filter_map(|observation| buffer.push(observation, now).err())
+        .map(|observation| TakenOver {
+            what: observation.name(),
+            result: buffer.push(observation, now),
+        })
         .collect()
 }
 
@@ -99,7 +197,7 @@ pub fn take_over(
 /// oldest first.
 #[derive(Debug)]
 pub struct HandedIn {
-    name: &'static str,
+    kind: ProviderKind,
     waiting: VecDeque<Observation>,
     left_out: u64,
 }
@@ -107,48 +205,45 @@ pub struct HandedIn {
 impl HandedIn {
     /// By the subscriptions of a node.
     pub fn live() -> Self {
-        HandedIn::of("live")
+        HandedIn::of(ProviderKind::Live)
     }
 
     /// By a source of the deployer.
     pub fn external() -> Self {
-        HandedIn::of("external")
+        HandedIn::of(ProviderKind::External)
     }
 
-    fn of(name: &'static str) -> Self {
+    fn of(kind: ProviderKind) -> Self {
         HandedIn {
-            name,
+            kind,
             waiting: VecDeque::new(),
             left_out: 0,
         }
     }
 
-    /// Takes one in.
-    pub fn hand_in(&mut self, observation: Observation) {
-        if self.waiting.len() >= MAX_WAITING {
-            self.waiting.pop_front();
-            self.left_out += 1;
-        }
-        self.waiting.push_back(observation);
-    }
-
-    /// How many were left out.
+    /// How many were left out because too many waited.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }
 }
 
 impl ObservationProvider for HandedIn {
-    fn name(&self) -> &'static str {
-        self.name
+    fn kind(&self) -> ProviderKind {
+        self.kind
     }
 
-    fn take(&mut self, until: Stamp) -> Vec<Observation> {
-        let (mut now, later): (Vec<_>, Vec<_>) =
-            self.waiting.drain(..).partition(|o| o.stamp() <= until);
-        self.waiting = later.into();
-        now.sort_by_key(Stamped::stamp);
-        now
+    fn take(&mut self, _now: Stamp) -> Vec<Observation> {
+        let mut all: Vec<_> = self.waiting.drain(..).collect();
+        all.sort_by_key(Stamped::stamp);
+        all
+    }
+
+    fn hand_in(&mut self, observation: Observation) {
+        if self.waiting.len() >= MAX_WAITING {
+            self.waiting.pop_front();
+            self.left_out += 1;
+        }
+        self.waiting.push_back(observation);
     }
 }
 
@@ -177,21 +272,13 @@ impl Recorded {
             if line.trim().is_empty() {
                 continue;
             }
-            if line.len() > MAX_LINE {
-                return Err(bad(
-                    number,
-                    format!("it has {} bytes, the limit is {MAX_LINE}", line.len()),
-                ));
-            }
             if all.len() >= MAX_WAITING {
                 return Err(bad(
                     number,
                     format!("there are more than {MAX_WAITING} observations"),
                 ));
             }
-            let observation: Observation =
-                serde_json::from_str(line).map_err(|e| bad(number, e.to_string()))?;
-            all.push(observation);
+            all.push(Observation::from_line(line).map_err(|e| bad(number, e))?);
         }
         all.sort_by_key(Stamped::stamp);
         Ok(Recorded { rest: all.into() })
@@ -210,14 +297,16 @@ impl Recorded {
 }
 
 impl ObservationProvider for Recorded {
-    fn name(&self) -> &'static str {
-        "recorded"
+    fn kind(&self) -> ProviderKind {
+        ProviderKind::Recorded
     }
 
-    fn take(&mut self, until: Stamp) -> Vec<Observation> {
-        let count = self.rest.partition_point(|o| o.stamp() <= until);
+    fn take(&mut self, now: Stamp) -> Vec<Observation> {
+        let count = self.rest.partition_point(|o| o.stamp() <= now);
         self.rest.drain(..count).collect()
     }
+
+    fn hand_in(&mut self, _observation: Observation) {}
 }
 
 #[cfg(test)]
@@ -245,22 +334,33 @@ mod tests {
             gripper(11.0, 0.03),
         ];
         let mut live = HandedIn::live();
-        said.iter().for_each(|o| live.hand_in(o.clone()));
         let mut recorded = Recorded::read(&Recorded::write(&said)).unwrap();
         let config = EvaluatorConfig::default();
         let mut buffers = [
             EvidenceBuffer::new(config.clone()),
             EvidenceBuffer::new(config),
         ];
-        for now in [at(9.0), at(11.5), at(12.5)] {
-            assert!(take_over(&mut live, &mut buffers[0], now).is_empty());
-            assert!(take_over(&mut recorded, &mut buffers[1], now).is_empty());
+        for (before, now) in [(0.0, at(9.0)), (9.0, at(11.5)), (11.5, at(12.5))] {
+            let new = |o: &&Observation| o.stamp() > at(before) && o.stamp() <= now;
+            said.iter()
+                .filter(new)
+                .for_each(|o| live.hand_in(o.clone()));
+            let lived = take_over(&mut live, &mut buffers[0], now);
+            let played = take_over(&mut recorded, &mut buffers[1], now);
+            assert_eq!(lived, played);
+            assert!(lived.iter().all(|t| t.result.is_ok()), "{lived:?}");
             let [a, b] = &buffers;
             assert!(a.gripper().eq(b.gripper()));
         }
         // What came out of order was put in order by its stamps.
         assert_eq!(buffers[0].gripper().count(), 3);
-        assert_eq!((live.name(), recorded.name()), ("live", "recorded"));
+        let kinds = [live.kind(), recorded.kind(), HandedIn::external().kind()];
+        assert_eq!(kinds, ProviderKind::ALL);
+        for kind in kinds {
+            assert_eq!(ProviderKind::of(kind.name()), Ok(kind));
+        }
+        let error = ProviderKind::of("dreams").unwrap_err().to_string();
+        assert!(error.contains("live, recorded, external"), "{error}");
     }
 
     #[test]
@@ -284,8 +384,14 @@ mod tests {
         outside.hand_in(gripper(1.0, f64::NAN));
         outside.hand_in(gripper(2.0, 0.1));
         let mut buffer = EvidenceBuffer::new(EvaluatorConfig::default());
-        assert_eq!(take_over(&mut outside, &mut buffer, at(3.0)).len(), 1);
+        // Stamped an hour ahead: it is refused now and does not wait.
+        outside.hand_in(gripper(3600.0, 0.1));
+        let results = take_over(&mut outside, &mut buffer, at(3.0));
+        let bad: Vec<_> = results.iter().filter(|t| t.result.is_err()).collect();
+        assert_eq!((results.len(), bad.len()), (3, 2), "{results:?}");
+        assert!(bad.iter().all(|t| t.what == "gripper"));
         assert_eq!(buffer.gripper().count(), 1);
+        assert!(outside.take(at(9999.0)).is_empty());
     }
 
     #[test]

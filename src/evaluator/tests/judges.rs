@@ -5,8 +5,11 @@ mod common;
 use common::{at, cup_binding, descriptor, Fixture, END};
 use eh_contract::skill::SkillDescriptor;
 use eh_contract::verdict::{Outcome, Verdict};
-use eh_evaluator::judges::{Answer, Asked, Begin, Judge, JudgeKind, JudgesConfig, Look, Question};
-use eh_evaluator::Case;
+use eh_evaluator::evaluation::{self, Bench, Evaluation};
+use eh_evaluator::judges::{
+    Answer, Asked, Begin, Judge, JudgeKind, JudgesConfig, Look, NamedView, Question,
+};
+use eh_evaluator::{Case, EvaluatorConfig, EvaluatorError};
 use serde_json::{json, Value};
 use std::time::Duration;
 
@@ -29,12 +32,33 @@ fn run(width: f64) -> Fixture {
     f
 }
 
+/// A picture of each view, of which one is from before the end and one twice.
+fn views() -> Vec<NamedView> {
+    [
+        ("head", 0.3),
+        ("hand", -0.1),
+        ("ceiling", 0.2),
+        ("head", 0.1),
+        ("door", 0.2),
+        ("window", 0.2),
+    ]
+    .map(|(name, after)| NamedView {
+        name: name.into(),
+        stamp: at(END + after),
+        source: format!("{name}/image"),
+    })
+    .to_vec()
+}
+
 fn begin(judge: &mut dyn Judge, f: &Fixture) -> Begin {
-    let skill = open();
+    begin_with(judge, f, &open())
+}
+
+fn begin_with(judge: &mut dyn Judge, f: &Fixture, skill: &SkillDescriptor) -> Begin {
     let case = Case {
         record: f.book.get("r1", &f.config).unwrap(),
         segment: 0,
-        descriptor: &skill,
+        descriptor: skill,
         prior: None,
         map_frame: "map",
         embodiment: &f.embodiment,
@@ -43,6 +67,7 @@ fn begin(judge: &mut dyn Judge, f: &Fixture) -> Begin {
     let look = Look {
         case: &case,
         buffer: &f.buffer,
+        views: &views(),
         now: at(f.now),
         max_age: Duration::ZERO,
     };
@@ -100,16 +125,17 @@ fn a_question_carries_evidence_and_three_pictures_from_after_the_end() {
     let mut judge = JudgeKind::Model.judge(config());
     let q = asked(&mut *judge, &run(0.1));
     assert_eq!(q.asked, Asked::Model);
-    assert_eq!(q.views.len(), 3);
-    assert!(
-        q.views.iter().all(|v| v.starts_with("frame/110.")),
-        "{:?}",
-        q.views
-    );
+    let names: Vec<&str> = q.views.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["head", "ceiling", "door"]);
+    assert!(q.views.iter().all(|v| v.stamp > at(END)), "{:?}", q.views);
     assert_eq!(q.condition, json!({"gripper": {"state": "open"}}));
     let prompt: Value = serde_json::from_str(&q.prompt()).unwrap();
     assert_eq!(prompt["post_condition"], "the gripper is open");
     assert_eq!(prompt["evidence"][0]["id"], "e1");
+    assert_eq!(
+        prompt["pictures"],
+        json!(["view_head", "view_ceiling", "view_door"])
+    );
     // Who is asked does not hear what the predicates say.
     assert!(!q.prompt().contains("SUCCESS") && !q.prompt().contains("Success"));
 }
@@ -138,6 +164,9 @@ fn a_model_is_taken_at_its_word_only_when_the_words_fit() {
         ("reason", json!(7)),
         ("evidence_ids", json!(["e99"])),
         ("evidence_ids", json!("e1")),
+        ("evidence_ids", json!([])),
+        // That picture is from before the end, so it was not shown.
+        ("evidence_ids", json!(["view_hand"])),
         ("certainty", json!(1.0)),
     ] {
         let mut bad = good.clone();
@@ -251,4 +280,101 @@ fn an_external_judge_has_to_speak_of_this_run_and_on_evidence() {
     assert_eq!(say(&verdict).outcome, Outcome::Unknown);
     let words = judge.finish(question, says("SUCCESS"), at(END + 2.0));
     assert_eq!(words.outcome, Outcome::Unknown);
+}
+
+#[test]
+fn a_picture_is_evidence_and_stands_in_the_verdict() {
+    let text = json!({"outcome": "SUCCESS", "reason": "seen", "evidence_ids": ["view_ceiling"]});
+    let v = answer(JudgeKind::Model, 0.1, Answer::Text(text.to_string()));
+    assert_eq!(v.outcome, Outcome::Success);
+    let picture = v.evidence.iter().find(|e| e.id == "view_ceiling").unwrap();
+    assert_eq!(
+        (picture.kind.as_str(), picture.source.as_str()),
+        ("image", "ceiling/image")
+    );
+    assert_eq!(picture.stamp, at(END + 0.2));
+}
+
+#[test]
+fn what_does_not_hold_yet_is_process_for_a_model_too_while_segments_follow() {
+    let mut skill = open();
+    (skill.segmented, skill.max_segments) = (true, 2);
+    let mut judge = JudgeKind::Both.judge(config());
+    let Begin::Ask(question) = begin_with(&mut *judge, &run(0.02), &skill) else {
+        panic!("it has to ask");
+    };
+    let v = judge.finish(*question, says("FAILURE"), at(END + 2.0));
+    assert_eq!(v.outcome, Outcome::Process);
+    // The last segment that there may be.
+    skill.max_segments = 1;
+    let Begin::Ask(question) = begin_with(&mut *judge, &run(0.02), &skill) else {
+        panic!("it has to ask");
+    };
+    let v = judge.finish(*question, says("FAILURE"), at(END + 2.0));
+    assert_eq!(v.outcome, Outcome::Failure);
+}
+
+#[test]
+fn words_alone_are_for_a_judge_that_reads() {
+    let skill = SkillDescriptor {
+        postcondition_text: "$object looks clean".into(),
+        ..descriptor("wipe", json!({}))
+    };
+    let mut f = Fixture::new();
+    f.start("wipe", json!({"object": "cup_1"}), vec![cup_binding()]);
+    f.end("wipe", json!({"object": "cup_1"}), vec![cup_binding()]);
+    let evaluation = Evaluation {
+        run_id: "r1".into(),
+        segment: 0,
+        asked: at(END + 0.1),
+        timeout: Duration::ZERO,
+        max_age: Duration::ZERO,
+    };
+    let look = |reads_text: bool| {
+        let config = EvaluatorConfig {
+            reads_text,
+            ..f.config.clone()
+        };
+        let bench = Bench {
+            book: &f.book,
+            buffer: &f.buffer,
+            prior: None,
+            map_frame: "map",
+            embodiment: &f.embodiment,
+            config: &config,
+        };
+        evaluation.look(
+            &bench,
+            |_, _| Some(&skill),
+            at(END + 0.2),
+            Duration::ZERO,
+            false,
+        )
+    };
+    assert!(matches!(
+        look(false),
+        evaluation::Look::Done(Err(EvaluatorError::NoPredicates { .. }))
+    ));
+    match look(true) {
+        evaluation::Look::Done(Ok(v)) => assert_eq!(v.outcome, Outcome::Unknown),
+        other => panic!("{other:?}"),
+    }
+    let mut judge = JudgeKind::Model.judge(config());
+    let Begin::Ask(question) = begin_with(&mut *judge, &f, &skill) else {
+        panic!("it has to ask");
+    };
+    assert_eq!(
+        (question.text.as_str(), &question.condition),
+        ("cup_1 looks clean", &Value::Null)
+    );
+    let text = json!({"outcome": "SUCCESS", "reason": "no stain", "evidence_ids": ["view_head"]});
+    let v = judge.finish(*question, Answer::Text(text.to_string()), at(END + 2.0));
+    assert_eq!((v.outcome, v.judge.as_str()), (Outcome::Success, "model"));
+    // Predicates that are not there agree with nobody.
+    let mut both = JudgeKind::Both.judge(config());
+    let Begin::Ask(question) = begin_with(&mut *both, &f, &skill) else {
+        panic!("it has to ask");
+    };
+    let v = both.finish(*question, Answer::Text(text.to_string()), at(END + 2.0));
+    assert_eq!(v.outcome, Outcome::Unknown);
 }

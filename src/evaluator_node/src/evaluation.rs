@@ -6,7 +6,7 @@ use std::time::Duration;
 use eh_contract::verdict::Verdict;
 use eh_contract::ErrorCode;
 use eh_evaluator::evaluation::{Bench, Evaluation, Look, EVENT_DELAY};
-use eh_evaluator::judges::{self, Answer, Asked, Begin, JudgeKind, Question};
+use eh_evaluator::judges::{self, Answer, Asked, Begin, JudgeKind, NamedView, Question};
 use eh_evaluator::Case;
 use eh_ros_edge::convert::command::budget;
 use eh_ros_edge::convert::verdict::{verdict, verdict_msg};
@@ -17,6 +17,7 @@ use ros_env::embodied_harness::action::{
 };
 use uuid::Uuid;
 
+use crate::model;
 use crate::node::Shared;
 
 /// Time between two looks at the evidence.
@@ -101,6 +102,11 @@ async fn consult(
     if shared.parameters.judge == JudgeKind::Predicates {
         return ours;
     }
+    if shared.parameters.judge.asks_model() {
+        wait_for_pictures(shared, evaluation, running).await;
+    }
+    let pictures = shared.views.pictures();
+    let views: Vec<NamedView> = pictures.iter().map(|p| p.view.clone()).collect();
     let begun = {
         let core = shared.core.lock();
         let (Ok(record), parameters) = (
@@ -125,6 +131,7 @@ async fn consult(
         shared.judge.lock().begin(&judges::Look {
             case: &case,
             buffer: &core.buffer,
+            views: &views,
             now: shared.now(),
             max_age: evaluation.max_age,
         })
@@ -139,12 +146,43 @@ async fn consult(
             });
             let answer = match question.asked {
                 Asked::External => ask_external(shared, &question).await,
-                Asked::Model => Answer::None("this node speaks to no model".into()),
+                Asked::Model => match &shared.model {
+                    Some(client) => {
+                        model::ask(client, &shared.parameters.model, &question, &pictures).await
+                    }
+                    None => Answer::None("there is no client of a model".into()),
+                },
             };
             let now = shared.now();
             shared.judge.lock().finish(*question, answer, now)
         }
     }
+}
+
+/// Waits until each view has a picture from after the end, no longer than for evidence that only adds to the rest.
+async fn wait_for_pictures(
+    shared: &Shared,
+    evaluation: &Evaluation,
+    running: &RunningGoal<EvaluateRun>,
+) {
+    let config = &shared.parameters.config;
+    let ended = shared
+        .core
+        .lock()
+        .book
+        .get(&evaluation.run_id, config)
+        .ok()
+        .and_then(|record| record.end_of(evaluation.segment));
+    let Some(ended) = ended else {
+        return;
+    };
+    let all = async {
+        while !shared.views.all_after(ended) && !running.is_cancel_requested() {
+            deadline::sleep(POLL).await;
+        }
+    };
+    // Without pictures it judges by the rest, or says UNKNOWN.
+    let _ = deadline::within(config.extra_timeout, all).await;
 }
 
 /// Asks the external judge, which serves the same action as this node.

@@ -8,9 +8,12 @@
 
 mod catalog;
 mod evaluation;
+mod model;
 mod node;
 mod parameters;
 mod samples;
+mod sources;
+mod views;
 
 use eh_contract::semantic_map::SemanticMapError;
 use eh_evaluator::EvaluatorError;
@@ -20,7 +23,10 @@ use eh_ros_edge::{spin_until, GoalClientError, Shutdown, SpinError};
 use rclrs::{Context, CreateBasicExecutor, RclrsError};
 use thiserror::Error;
 
+pub use model::ModelParameters;
 pub use parameters::Parameters;
+pub use sources::SourceParameters;
+pub use views::ViewTopic;
 
 /// How the node is made; everything else is a ROS parameter.
 #[derive(Clone, Debug)]
@@ -75,6 +81,17 @@ pub enum Error {
     /// Parameters that the evaluator refuses.
     #[error(transparent)]
     Evaluator(#[from] EvaluatorError),
+    /// A recording can't be used.
+    #[error("the file {path} of the parameter recording can't be used: {reason}")]
+    Recording {
+        /// The file.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// The model that judges.
+    #[error(transparent)]
+    Model(#[from] eh_model_client::ModelError),
     /// The client of an external judge.
     #[error(transparent)]
     Client(#[from] GoalClientError),

@@ -8,9 +8,13 @@ use std::time::Duration;
 use eh_contract::geometry::Pose;
 use eh_contract::Stamp;
 use eh_evaluator::evidence::{PoseSample, Taken};
-use eh_evaluator::judges::{Judge, JudgeKind, JudgesConfig};
+use eh_evaluator::judges::{Judge, JudgeKind};
+use eh_evaluator::observation::{
+    take_over, Observation, ObservationProvider, ProviderKind, TakenOver,
+};
 use eh_evaluator::run_book::Noted;
 use eh_evaluator::{EvaluatorError, EvidenceBuffer, RunBook};
+use eh_model_client::ModelClient;
 use eh_ros_edge::convert::scene::detection_frame;
 use eh_ros_edge::convert::skill::run_event;
 use eh_ros_edge::{
@@ -26,6 +30,8 @@ use ros_env::sensor_msgs::msg::{JointState, LaserScan};
 use crate::catalog::Catalog;
 use crate::evaluation::evaluate;
 use crate::samples;
+use crate::sources;
+use crate::views::{self, Views};
 use crate::{Error, Parameters};
 
 /// How often transforms are looked up and waiting frames tried. An event of a run and an evaluation look by
@@ -71,11 +77,16 @@ pub(crate) struct Shared {
     pub(crate) judge: Mutex<Box<dyn Judge>>,
     /// Who is asked when the judge is external.
     pub(crate) external: Option<GoalClient<EvaluateRun>>,
+    /// Who is asked when a model judges.
+    pub(crate) model: Option<ModelClient>,
+    /// What a model is shown.
+    pub(crate) views: Views,
     tf: TfListener,
 }
 
 pub(crate) struct Core {
     pub(crate) buffer: EvidenceBuffer,
+    pub(crate) provider: Box<dyn ObservationProvider>,
     pub(crate) book: RunBook,
     pub(crate) catalog: Catalog,
     waiting: VecDeque<(ObjectObservationArray, i64)>,
@@ -96,13 +107,21 @@ impl EvaluatorNode {
             JudgeKind::External => Some(GoalClient::new(node, &parameters.external_judge_action)?),
             JudgeKind::Predicates | JudgeKind::Model | JudgeKind::Both => None,
         };
+        let model = if parameters.judge.asks_model() {
+            Some(parameters.model.client()?)
+        } else {
+            None
+        };
         let shared = Arc::new(Shared {
-            judge: Mutex::new(parameters.judge.judge(JudgesConfig::default())),
+            judge: Mutex::new(parameters.judge.judge(parameters.model.judges.clone())),
             external,
+            model,
+            views: Views::default(),
             clock: NodeClock::of(node),
             tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {
                 buffer: EvidenceBuffer::new(parameters.config.clone()),
+                provider: parameters.source.provider()?,
                 book: RunBook::default(),
                 catalog: Catalog::default(),
                 waiting: VecDeque::new(),
@@ -113,7 +132,14 @@ impl EvaluatorNode {
         });
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
         handles.extend(subscribe_runs(&shared, &streams)?);
-        handles.extend(subscribe_sensors(&shared, &streams)?);
+        handles.extend(match shared.parameters.source.kind {
+            ProviderKind::Live => subscribe_sensors(&shared, &streams)?,
+            ProviderKind::External => sources::subscribe(&shared, &streams)?,
+            ProviderKind::Recorded => Vec::new(),
+        });
+        if shared.parameters.judge.asks_model() {
+            handles.extend(views::subscribe(&shared, &streams)?);
+        }
         let every = shared.clone();
         handles.push(Box::new(
             streams.create_timer_repeating(CYCLE, move || every.cycle())?,
@@ -160,29 +186,32 @@ impl Shared {
         self.look(&mut self.core.lock(), self.now());
     }
 
-    /// Samples transforms and works off waiting frames.
+    /// Takes over what was observed since the last look.
     pub(crate) fn look(&self, core: &mut Core, now: Stamp) {
         if now.is_never() {
             return; // simulated time has not begun
         }
-        self.sample_transforms(core, now);
-        self.work_off_frames(core, now);
+        if core.provider.kind() == ProviderKind::Live {
+            self.sample_transforms(core, now);
+            self.work_off_frames(core, now);
+        }
+        for taken in take_over(&mut *core.provider, &mut core.buffer, now) {
+            self.tell(taken);
+        }
     }
 
     fn sample_transforms(&self, core: &mut Core, now: Stamp) {
         let p = &self.parameters;
         let last_base = core.buffer.base().next_back().map(|s| s.stamp);
         for sample in self.poses(&p.base_frame, last_base, now) {
-            let taken = core.buffer.push_base(sample, now);
-            self.tell("base pose", taken);
+            core.provider.hand_in(Observation::Base(sample));
         }
         if p.tool_frame.is_empty() {
             return;
         }
         let last_tool = core.buffer.tool().next_back().map(|s| s.stamp);
         for sample in self.poses(&p.tool_frame, last_tool, now) {
-            let taken = core.buffer.push_tool(sample, now);
-            self.tell("tool pose", taken);
+            core.provider.hand_in(Observation::Tool(sample));
         }
     }
 
@@ -217,12 +246,17 @@ impl Shared {
         out
     }
 
-    /// Logs what became of a sample, unless it is everyday.
-    fn tell(&self, what: &str, taken: Result<Taken, EvaluatorError>) {
-        match taken {
+    /// Logs what became of an observation, unless it is everyday.
+    fn tell(&self, taken: TakenOver) {
+        let what = taken.what;
+        match taken.result {
             // The same transform again, or two messages that overtook each other.
-            Ok(Taken::Added | Taken::Thinned) | Err(EvaluatorError::OutOfOrder { .. }) => {}
-            Ok(Taken::ClockSetBack) => log_warn!(
+            Ok((Taken::Added | Taken::Thinned, 0)) | Err(EvaluatorError::OutOfOrder { .. }) => {}
+            Ok((Taken::Added | Taken::Thinned, left_out)) => log_warn!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "{what}: {left_out} malformed or surplus ones were left out"
+            ),
+            Ok((Taken::ClockSetBack, _)) => log_warn!(
                 self.node.logger().throttle(LOG_PERIOD),
                 "{what}: the clock was set back, older evidence was dropped"
             ),
@@ -244,18 +278,7 @@ impl Shared {
                 Ok(sensor) => {
                     let frame = detection_frame(message, &sensor.transform);
                     core.waiting.pop_front();
-                    match core.buffer.push_frame(frame, now) {
-                        Ok((taken, left_out)) => {
-                            self.tell("detections", Ok(taken));
-                            if left_out > 0 {
-                                log_warn!(
-                                    self.node.logger().throttle(LOG_PERIOD),
-                                    "{left_out} malformed or surplus detections were left out"
-                                );
-                            }
-                        }
-                        Err(error) => self.tell("detections", Err(error)),
-                    }
+                    core.provider.hand_in(Observation::Frame(frame));
                 }
                 Err(error) => {
                     if steady.saturating_sub(*since) < timeout {
@@ -333,13 +356,11 @@ fn subscribe_sensors(
             let (sample, gripper) = samples::joints(&message, &take.parameters.gripper_joint, now);
             let mut core = take.core.lock();
             if let Some(gripper) = gripper {
-                let taken = core.buffer.push_gripper(gripper, now);
-                take.tell("gripper", taken);
+                core.provider.hand_in(Observation::Gripper(gripper));
             }
             // A message of the gripper alone must not hide the arm's.
             if !sample.positions.is_empty() {
-                let taken = core.buffer.push_joints(sample, now);
-                take.tell("joint states", taken);
+                core.provider.hand_in(Observation::Joints(sample));
             }
         },
     )?;
@@ -349,8 +370,8 @@ fn subscribe_sensors(
         move |message: Odometry| {
             let now = take.now();
             let sample = samples::twist(&message, now);
-            let taken = take.core.lock().buffer.push_twist(sample, now);
-            take.tell("odometry", taken);
+            let observation = Observation::Twist(sample);
+            take.core.lock().provider.hand_in(observation);
         },
     )?;
     let take = shared.clone();
@@ -370,8 +391,8 @@ fn subscribe_sensors(
                     let radius = p.embodiment.footprint_radius;
                     let sample = samples::clearance(&message, &laser.transform, radius, now);
                     if let Some(sample) = sample {
-                        let taken = take.core.lock().buffer.push_clearance(sample, now);
-                        take.tell("scan", taken);
+                        let observation = Observation::Clearance(sample);
+                        take.core.lock().provider.hand_in(observation);
                     }
                 }
                 Err(error) => log_warn!(

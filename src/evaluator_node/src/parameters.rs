@@ -7,10 +7,13 @@ use eh_contract::prior::scene_of_map;
 use eh_contract::scene::SceneSnapshot;
 use eh_contract::semantic_map::SemanticMap;
 use eh_evaluator::judges::JudgeKind;
-use eh_evaluator::{Embodiment, EvaluatorConfig, EvaluatorError};
-use eh_ros_edge::params::{flag, integer, number, numbers, text, texts};
+use eh_evaluator::{Embodiment, EvaluatorConfig};
+use eh_ros_edge::params::{choice, flag, integer, number, numbers, text, texts};
 use rclrs::Node;
 
+use crate::model::ModelParameters;
+use crate::sources::SourceParameters;
+use crate::views::{self, ViewTopic};
 use crate::Error;
 
 /// What the node is set to.
@@ -38,6 +41,12 @@ pub struct Parameters {
     pub external_judge_action: String,
     /// How long its answer is waited for.
     pub external_judge_timeout: Duration,
+    /// The model that judges.
+    pub model: ModelParameters,
+    /// Pictures that it is shown.
+    pub views: Vec<ViewTopic>,
+    /// Where observations come from.
+    pub source: SourceParameters,
     /// Topics.
     pub joint_states_topic: String,
     /// See `joint_states_topic`.
@@ -81,8 +90,10 @@ impl Parameters {
             )
             .map(|n| usize::try_from(n).unwrap_or(default))
         };
+        let judge = judge(node)?;
         let d = EvaluatorConfig::default();
         let config = EvaluatorConfig {
+            reads_text: judge.reads_text(),
             version: text(
                 node,
                 "config_version",
@@ -176,7 +187,6 @@ impl Parameters {
             Some(scene_of_map(&map, &map_frame))
         };
         Ok(Parameters {
-            config,
             embodiment: embodiment(node)?,
             prior,
             base_frame: text(
@@ -203,7 +213,19 @@ impl Parameters {
                 "evaluate_run",
                 "Name of the action; actions are not remapped in ROS 2 Jazzy.",
             )?,
-            judge: judge(node)?,
+            judge,
+            model: ModelParameters::declare(
+                node,
+                judge.asks_model(),
+                count(
+                    "max_views",
+                    3,
+                    "Most views that a model is shown with one question.",
+                )?,
+                &config.version,
+            )?,
+            views: views::declare(node)?,
+            source: SourceParameters::declare(node)?,
             external_judge_action: text(
                 node,
                 "external_judge_action",
@@ -242,28 +264,21 @@ impl Parameters {
                 "How long a frame of detections waits for its transform.",
             )?,
             map_frame,
+            config,
         })
     }
 }
 
-/// Who judges. A model needs an endpoint, which this node does not speak to.
+/// Who judges.
 fn judge(node: &Node) -> Result<JudgeKind, Error> {
-    let name = text(
+    let name = choice(
         node,
         "judge",
         JudgeKind::Predicates.name(),
-        "Who judges: predicates, or external for a judge of your own.",
+        &JudgeKind::ALL.map(JudgeKind::name),
+        "Who judges: predicates; model, behind model.url; both, which have to agree; external, a judge of your own.",
     )?;
-    match JudgeKind::of(&name)? {
-        kind @ (JudgeKind::Predicates | JudgeKind::External) => Ok(kind),
-        JudgeKind::Model | JudgeKind::Both => Err(EvaluatorError::Config {
-            field: "judge",
-            reason: format!(
-                "it is \"{name}\", and this node speaks to no model; give predicates, or external with a judge of your own that asks one"
-            ),
-        }
-        .into()),
-    }
+    Ok(JudgeKind::of(&name)?)
 }
 
 /// The body from `embodiment.*`.
