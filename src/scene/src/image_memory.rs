@@ -12,7 +12,7 @@ use crate::crop::{cut, project, Crop, CropError, Intrinsics, Layout};
 const MAX_IMAGES: usize = 64;
 
 /// Least time between two images that are kept: what is seen again a moment later shows no more.
-const SPACING: Duration = Duration::from_millis(500);
+pub const SPACING: Duration = Duration::from_millis(500);
 
 /// An image and where it was taken.
 #[derive(Clone, Debug)]

@@ -5,9 +5,13 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod camera;
+mod maps;
+mod markers;
 mod node;
 mod parameters;
 mod scene_keeper;
+mod services;
 mod waiting_frames;
 
 use eh_contract::semantic_map::SemanticMapError;

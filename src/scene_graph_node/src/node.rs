@@ -4,24 +4,25 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eh_contract::geometry::{Pose, Vec3};
-use eh_contract::{ErrorCode, Stamp};
-use eh_ros_edge::convert::command::{precondition, stamp_msg};
-use eh_ros_edge::convert::{scene as convert_scene, time_ns, verdict as convert_verdict};
+use eh_contract::geometry::Pose;
+use eh_contract::Stamp;
+use eh_ros_edge::convert::command::stamp_msg;
+use eh_ros_edge::convert::{scene as convert_scene, time_ns};
 use eh_ros_edge::{qos, streams, NodeClock, Streams, TfListener};
-use eh_scene::{ChangeSet, GripReading, Query, Scene, SceneError};
+use eh_scene::{ChangeSet, GripReading, Scene};
 use parking_lot::Mutex;
 use rclrs::{
     log_error, log_info, log_warn, IntoPrimitiveOptions, Node, Publisher, RclrsError, ToLogParams,
 };
 use ros_env::embodied_harness::msg::{ObjectObservationArray, SceneGraph as SceneGraphMsg};
-use ros_env::embodied_harness::srv::{
-    ApplyEffects, ApplyEffects_Request, ApplyEffects_Response, QueryScene, QueryScene_Request,
-    QueryScene_Response,
-};
-use ros_env::sensor_msgs::msg::JointState;
+use ros_env::sensor_msgs::msg::{CameraInfo, Image, JointState};
+use ros_env::visualization_msgs::msg::MarkerArray;
 
+use crate::camera::Camera;
+use crate::maps::{hand_over, Keeper};
+use crate::markers::markers;
 use crate::scene_keeper::SceneKeeper;
+use crate::services::serve;
 use crate::waiting_frames::WaitingFrames;
 use crate::{Error, Parameters};
 
@@ -42,31 +43,49 @@ const LOG_PERIOD: Duration = Duration::from_secs(5);
 /// Keeps the ROS handles alive: dropping it ends the node's work.
 pub(crate) struct SceneGraphNode {
     shared: Arc<Shared>,
-    keeper: Arc<Mutex<Option<SceneKeeper>>>,
+    keeper: Keeper,
     _handles: Vec<Box<dyn Any>>,
 }
 
 /// What every callback shares. Streams and timers have a thread, services another; the lock is held for one
 /// frame, or one answer.
-struct Shared {
-    node: Node,
+pub(crate) struct Shared {
+    pub(crate) node: Node,
     clock: NodeClock,
-    parameters: Parameters,
+    pub(crate) parameters: Parameters,
     publisher: Publisher<SceneGraphMsg>,
+    markers: Publisher<MarkerArray>,
     tf: TfListener,
-    core: Mutex<Core>,
+    pub(crate) core: Mutex<Core>,
 }
 
-struct Core {
-    scene: Scene,
+pub(crate) struct Core {
+    pub(crate) scene: Scene,
+    pub(crate) camera: Camera,
     waiting: WaitingFrames,
     /// Version, revision and steady time of what was published last.
     published: Option<(u64, u64, i64)>,
+    /// Revision, listeners and steady time of the newest markers.
+    drawn: Option<(u64, usize, i64)>,
     robot_stamp: i64,
     /// The newest reading of the gripper's joint that was not looked at.
     grip: Option<GripReading>,
     /// Batches that the keeper did not take.
-    unwritten: Vec<ChangeSet>,
+    pub(crate) unwritten: Vec<ChangeSet>,
+    /// The scene of another map is being read.
+    pub(crate) switching: bool,
+}
+
+impl Core {
+    /// The scene is another one: nothing that was told or waits belongs to it.
+    pub(crate) fn begin_anew(&mut self) {
+        self.waiting = WaitingFrames::default();
+        self.camera.clear();
+        self.published = None;
+        self.drawn = None;
+        self.robot_stamp = 0;
+        self.grip = None;
+    }
 }
 
 impl SceneGraphNode {
@@ -99,14 +118,18 @@ impl SceneGraphNode {
         let streams = streams(node)?;
         let shared = Arc::new(Shared {
             publisher: node.create_publisher("scene_graph".qos(qos::state_latched(1)))?,
+            markers: node.create_publisher("scene_markers".qos(qos::state_latched(1)))?,
             tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {
                 scene,
+                camera: Camera::new(parameters.image_memory),
                 waiting: WaitingFrames::default(),
                 published: None,
+                drawn: None,
                 robot_stamp: 0,
                 grip: None,
                 unwritten: Vec::new(),
+                switching: false,
             }),
             node: node.clone(),
             clock,
@@ -115,7 +138,7 @@ impl SceneGraphNode {
         let keeper = Arc::new(Mutex::new(Some(keeper)));
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
         handles.extend(subscribe(&shared, &streams)?);
-        handles.extend(serve(&shared)?);
+        handles.extend(serve(&shared, &keeper)?);
         let every = shared.clone();
         handles.push(Box::new(
             streams.create_timer_repeating(CYCLE, move || every.cycle())?,
@@ -153,7 +176,7 @@ impl SceneGraphNode {
 }
 
 impl Shared {
-    fn now(&self) -> Stamp {
+    pub(crate) fn now(&self) -> Stamp {
         Stamp(self.clock.ros_ns())
     }
 
@@ -174,10 +197,49 @@ impl Shared {
         self.follow_robot(&mut core, now);
         self.feel_gripper(&mut core, now);
         self.work_off_frames(&mut core, now);
+        self.work_off_images(&mut core);
         self.publish(&mut core);
+        self.draw(&mut core);
     }
 
-    fn work_off_frames(&self, core: &mut Core, now: Stamp) {
+    /// Takes images of the camera into memory.
+    pub(crate) fn work_off_images(&self, core: &mut Core) {
+        let timeout = i64::try_from(self.parameters.transform_timeout.as_nanos()).unwrap_or(0);
+        core.camera.work_off(
+            &self.tf.buffer,
+            &self.parameters.map_frame,
+            self.clock.steady_ns(),
+            timeout,
+        );
+    }
+
+    /// Publishes markers while somebody looks: when something has changed, at most once a period, and for one who
+    /// comes.
+    fn draw(&self, core: &mut Core) {
+        let listeners = self.markers.get_subscription_count().unwrap_or(0);
+        if listeners == 0 {
+            core.drawn = None;
+            return;
+        }
+        let revision = core.scene.graph().revision();
+        let steady = self.clock.steady_ns();
+        let period = i64::try_from(self.parameters.marker_period.as_nanos()).unwrap_or(i64::MAX);
+        let is_due = core.drawn.is_none_or(|(drawn, known, at)| {
+            (drawn != revision || listeners > known) && steady.saturating_sub(at) >= period
+        });
+        if !is_due {
+            return;
+        }
+        core.drawn = Some((revision, listeners, steady));
+        if let Err(error) = self.markers.publish(markers(core.scene.graph())) {
+            log_error!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "the markers were not sent: {error}"
+            );
+        }
+    }
+
+    pub(crate) fn work_off_frames(&self, core: &mut Core, now: Stamp) {
         let timeout = i64::try_from(self.parameters.transform_timeout.as_nanos()).unwrap_or(0);
         let (frames, dropped) = core.waiting.take(
             &self.tf.buffer,
@@ -244,7 +306,7 @@ impl Shared {
         }
     }
 
-    fn follow_robot(&self, core: &mut Core, now: Stamp) {
+    pub(crate) fn follow_robot(&self, core: &mut Core, now: Stamp) {
         let p = &self.parameters;
         let buffer = &self.tf.buffer;
         let base = match buffer.lookup_latest(&p.map_frame, &p.base_frame, now.0, ROBOT_AGE) {
@@ -282,7 +344,7 @@ impl Shared {
     }
 
     /// Looks at the newest reading of the fingers.
-    fn feel_gripper(&self, core: &mut Core, now: Stamp) {
+    pub(crate) fn feel_gripper(&self, core: &mut Core, now: Stamp) {
         let Some(reading) = core.grip.take() else {
             return;
         };
@@ -309,7 +371,7 @@ impl Shared {
     }
 
     /// Publishes the graph: on a new version at most once a period, else now and then for fresh stamps.
-    fn publish(&self, core: &mut Core) {
+    pub(crate) fn publish(&self, core: &mut Core) {
         let graph = core.scene.graph();
         let (version, revision) = (graph.version(), graph.revision());
         let steady = self.clock.steady_ns();
@@ -343,144 +405,8 @@ impl Shared {
                 "the scene is not being written: {trouble}"
             );
         }
-        let mut core = self.core.lock();
-        let batch = core.scene.take_changes();
-        let mut batches = std::mem::take(&mut core.unwritten);
-        if !batch.is_empty() {
-            batches.push(batch);
-        }
-        for batch in batches {
-            if let Some(batch) = keeper.keep(batch) {
-                core.unwritten.push(batch);
-            }
-        }
+        hand_over(&mut self.core.lock(), keeper);
     }
-
-    fn query(&self, request: &QueryScene_Request) -> QueryScene_Response {
-        let now = self.now();
-        let mut core = self.core.lock();
-        // What is newest may decide the answer.
-        self.follow_robot(&mut core, now);
-        self.feel_gripper(&mut core, now);
-        self.work_off_frames(&mut core, now);
-        let mut response = QueryScene_Response {
-            version: core.scene.graph().version(),
-            map_id: core.scene.graph().map_id().into(),
-            failed_precondition: -1,
-            ..Default::default()
-        };
-        if let Err(error) = answer(&core.scene, request, now, &mut response) {
-            response.error_code = error.code().code();
-            response.error_msg = error.to_string();
-            response.failed_precondition = error
-                .failed_precondition()
-                .and_then(|i| i32::try_from(i).ok())
-                .unwrap_or(-1);
-        }
-        response
-    }
-
-    fn apply(&self, request: &ApplyEffects_Request) -> ApplyEffects_Response {
-        let now = self.now();
-        let mut core = self.core.lock();
-        let result = convert_verdict::verdict(&request.verdict)
-            .map_err(|e| invalid(e.to_string()))
-            .and_then(|verdict| {
-                core.scene
-                    .apply_effects(&verdict, &request.effects_json, now)
-                    .map(|()| verdict)
-            });
-        let (code, message) = match result {
-            Ok(verdict) => {
-                log_info!(
-                    self.node.logger(),
-                    "effects of run {} applied: {}",
-                    verdict.run_id,
-                    request.effects_json
-                );
-                (ErrorCode::None, String::new())
-            }
-            Err(error) => {
-                log_warn!(self.node.logger(), "effects refused: {error}");
-                (error.code(), error.to_string())
-            }
-        };
-        let response = ApplyEffects_Response {
-            error_code: code.code(),
-            error_msg: message,
-            version: core.scene.graph().version(),
-        };
-        self.publish(&mut core);
-        response
-    }
-}
-
-fn invalid(reason: String) -> SceneError {
-    SceneError::InvalidRequest { reason }
-}
-
-/// Fills in the answer of a query.
-fn answer(
-    scene: &Scene,
-    request: &QueryScene_Request,
-    now: Stamp,
-    response: &mut QueryScene_Response,
-) -> Result<(), SceneError> {
-    let (objects, relations) = match request.operation {
-        QueryScene_Request::OPERATION_FIND => {
-            let origin = &request.origin;
-            scene.find(&Query {
-                refs: request.refs.clone(),
-                class_name: request.class_name.clone(),
-                attributes: convert_scene::key_values(&request.attributes),
-                text: request.text.clone(),
-                within: request.within.clone(),
-                nearest: request
-                    .nearest
-                    .then(|| Vec3::new(origin.x, origin.y, origin.z)),
-                max_distance: request.max_distance,
-                limit: usize::try_from(request.limit).unwrap_or(usize::MAX),
-            })?
-        }
-        QueryScene_Request::OPERATION_CHECK => {
-            let preconditions = request
-                .preconditions
-                .iter()
-                .map(precondition)
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|e| invalid(e.to_string()))?;
-            scene.check(&preconditions, now)?;
-            (Vec::new(), Vec::new())
-        }
-        QueryScene_Request::OPERATION_BRIEF => {
-            if request.focus.len() > eh_scene::query::MAX_TEXT {
-                return Err(invalid(format!(
-                    "the focus has {} bytes, the limit is {}; shorten it",
-                    request.focus.len(),
-                    eh_scene::query::MAX_TEXT
-                )));
-            }
-            let budget = usize::try_from(request.token_budget).unwrap_or(usize::MAX);
-            response.brief = scene.brief(&request.focus, budget, now);
-            (Vec::new(), Vec::new())
-        }
-        QueryScene_Request::OPERATION_ALL => {
-            let all = scene.snapshot();
-            (all.objects, all.relations)
-        }
-        QueryScene_Request::OPERATION_CHANGES => scene.changes_since(request.since_version),
-        other => {
-            return Err(invalid(format!(
-            "operation {other} is none; use 1 (find), 2 (check), 3 (brief), 4 (all) or 5 (changes)"
-        )))
-        }
-    };
-    response.objects = objects
-        .iter()
-        .map(convert_scene::scene_object_msg)
-        .collect();
-    response.relations = relations.iter().map(convert_scene::relation_msg).collect();
-    Ok(())
 }
 
 /// The fingers in a message of joint states; `None`: they are not in it.
@@ -529,20 +455,29 @@ fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Vec<Box<dyn Any>
         },
     )?;
     handles.push(Box::new(detections));
+    if !shared.parameters.image_topic.is_empty() {
+        handles.extend(listen_to_camera(shared, streams)?);
+    }
     Ok(handles)
 }
 
-fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {
-    let node = &shared.node;
+fn listen_to_camera(
+    shared: &Arc<Shared>,
+    streams: &Streams,
+) -> Result<Vec<Box<dyn Any>>, RclrsError> {
+    let p = &shared.parameters;
     let take = shared.clone();
-    let query = node
-        .create_service::<QueryScene, _>("query_scene", move |request: QueryScene_Request| {
-            take.query(&request)
-        })?;
-    let take = shared.clone();
-    let apply = node.create_service::<ApplyEffects, _>(
-        "apply_effects",
-        move |request: ApplyEffects_Request| take.apply(&request),
+    let images = streams.create_subscription::<Image, _>(
+        p.image_topic.as_str().qos(qos::sensor_data()),
+        move |image: Image| {
+            let steady = take.clock.steady_ns();
+            take.core.lock().camera.take_image(image, steady);
+        },
     )?;
-    Ok(vec![Box::new(query), Box::new(apply)])
+    let take = shared.clone();
+    let infos = streams.create_subscription::<CameraInfo, _>(
+        p.camera_info_topic.as_str().qos(qos::sensor_data()),
+        move |info: CameraInfo| take.core.lock().camera.take_info(&info),
+    )?;
+    Ok(vec![Box::new(images), Box::new(infos)])
 }

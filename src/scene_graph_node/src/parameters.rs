@@ -35,6 +35,14 @@ pub struct Parameters {
     pub joint_states_topic: String,
     /// Where detections come from.
     pub detections_topic: String,
+    /// Where images of the camera come from; empty: none are remembered.
+    pub image_topic: String,
+    /// Where its lens is told.
+    pub camera_info_topic: String,
+    /// Most bytes of images that are remembered.
+    pub image_memory: usize,
+    /// Least time between two messages on `scene_markers`.
+    pub marker_period: Duration,
     /// Least time between two graphs on `scene_graph`.
     pub publish_period: Duration,
     /// Time between two writes.
@@ -240,6 +248,35 @@ impl Parameters {
                 "detections_topic",
                 "detections",
                 "Topic of ObjectObservationArray.",
+            )?,
+            image_topic: text(
+                node,
+                "image_topic",
+                "",
+                "Topic of sensor_msgs/Image of the camera that detects; its images are remembered for get_object_image. Empty: none.",
+            )?,
+            camera_info_topic: text(
+                node,
+                "camera_info_topic",
+                "camera/camera_info",
+                "Topic of sensor_msgs/CameraInfo of that camera.",
+            )?,
+            image_memory: usize::try_from(integer(
+                node,
+                "image_memory",
+                64,
+                1..=4096,
+                "MiB",
+                "Most memory for these images; the oldest go.",
+            )?)
+            .unwrap_or(64)
+                * 1024
+                * 1024,
+            marker_period: seconds(
+                "marker_period",
+                1.0,
+                60.0,
+                "Least time between two messages on scene_markers, which is published while somebody listens.",
             )?,
             publish_period: seconds(
                 "publish_period",
