@@ -638,6 +638,7 @@ def test_what_cannot_be_judged_is_said(processes, robot, home, ros_node):
     assert 'never_heard_of' in result.error_msg
     status, result = judge.judge('')
     assert (status, result.error_code) == (ABORTED, RUN_NOT_FOUND)
+    assert 'breaks the contract' in result.error_msg
     robot.event(1, 'going_on')
     process.wait_for_output('Start of run going_on')
     assert judge.judge('going_on')[1].error_code == RUN_NOT_ENDED

@@ -65,6 +65,9 @@ pub enum EvaluatorError {
         /// How many runs are kept.
         kept: usize,
     },
+    /// No run is named.
+    #[error("the request names no run; an executor that delivers no run_id for a skill that is evaluated breaks the contract (SkillStatus.run_id)")]
+    NoRunId,
     /// The run goes on.
     #[error("segment {segment} of run \"{run_id}\" has not ended; ask again after its END event")]
     RunNotEnded {
@@ -107,7 +110,7 @@ impl EvaluatorError {
     /// The code in EvaluateRun's result.
     pub const fn code(&self) -> ErrorCode {
         match self {
-            EvaluatorError::RunNotFound { .. } => ErrorCode::RunNotFound,
+            EvaluatorError::RunNotFound { .. } | EvaluatorError::NoRunId => ErrorCode::RunNotFound,
             EvaluatorError::RunNotEnded { .. } => ErrorCode::RunNotEnded,
             EvaluatorError::UnknownSkill { .. } => ErrorCode::EvaluatorUnknownSkill,
             EvaluatorError::InvalidPostcondition { .. } | EvaluatorError::NoPredicates { .. } => {

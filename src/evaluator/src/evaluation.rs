@@ -81,6 +81,8 @@ impl Evaluation {
         };
         let record = match bench.book.get(&self.run_id, config) {
             Ok(record) => record,
+            // No event will ever name it.
+            Err(error @ EvaluatorError::NoRunId) => return Look::Done(Err(error)),
             Err(error) => return wait_for_events(error),
         };
         let event = &record.event;
@@ -171,5 +173,15 @@ mod tests {
         // Ten times as fast as real time: the message has had a fifth of a second.
         assert!(matches!(look_at(2.0, 0.2, false), Look::Wait(_)));
         assert!(matches!(look_at(20.0, 2.0, false), Look::Done(Err(_))));
+        // Without an id there is nothing to wait for: an executor broke the contract.
+        let nameless = Evaluation {
+            run_id: String::new(),
+            ..evaluation.clone()
+        };
+        let look = nameless.look(&bench, |_, _| None, asked, Duration::ZERO, false);
+        let Look::Done(Err(error)) = look else {
+            panic!("{look:?}");
+        };
+        assert!(error.to_string().contains("breaks the contract"), "{error}");
     }
 }

@@ -157,12 +157,15 @@ impl RunBook {
     /// A run.
     ///
     /// # Errors
-    /// [`EvaluatorError::RunNotFound`].
+    /// [`EvaluatorError::RunNotFound`], [`EvaluatorError::NoRunId`].
     pub fn get(
         &self,
         run_id: &str,
         config: &EvaluatorConfig,
     ) -> Result<&RunRecord, EvaluatorError> {
+        if run_id.is_empty() {
+            return Err(EvaluatorError::NoRunId);
+        }
         self.runs
             .get(run_id)
             .ok_or_else(|| EvaluatorError::RunNotFound {

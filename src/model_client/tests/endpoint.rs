@@ -264,6 +264,7 @@ fn a_server_without_tls_is_no_answer_to_https() {
     let fake = FakeEndpoint::that(vec![says("yes")]);
     let mut endpoint = fake.endpoint();
     endpoint.url = endpoint.url.replace("http:", "https:");
+    endpoint.connect_timeout = Duration::from_millis(200);
     endpoint.retry.tries = 1;
     let error = ask(endpoint).unwrap_err();
     assert!(matches!(error, ModelError::Unreachable { .. }), "{error}");
