@@ -78,7 +78,7 @@ pub struct SceneGraph {
     revision: u64,
     stamp: Stamp,
     /// Boxed, since a half-full table would else hold a lot of nothing. Their order is that of the index.
-    objects: HashMap<String, Box<SceneObject>>,
+    objects: HashMap<Arc<str>, Box<SceneObject>>,
     index: Index,
     edges: BTreeMap<EdgeKey, (Relation, u64)>,
     /// Object, relation, subject: the edges from the other end.
@@ -258,13 +258,13 @@ impl SceneGraph {
     /// Adds or replaces a node; it gets the next version.
     pub fn insert(&mut self, mut object: SceneObject, stamp: Stamp) {
         object.version = self.next_version(stamp);
-        if let Some(known) = self.objects.get(&object.r#ref) {
+        if let Some(known) = self.objects.get(object.r#ref.as_str()) {
             let before = (known.version, known.pose);
             self.remember_pose(&object.r#ref, before, (object.version, object.pose));
         }
-        self.index.put(&object);
+        let name = self.index.put(&object);
         self.dirty_objects.insert(object.r#ref.clone());
-        self.objects.insert(object.r#ref.clone(), Box::new(object));
+        self.objects.insert(name, Box::new(object));
     }
 
     /// Edits a node in place; the edit says what it was.
@@ -417,8 +417,8 @@ impl SceneGraph {
         self.retired.push_back(name.into());
         while self.retired.len() > keep {
             if let Some(oldest) = self.retired.pop_front() {
-                if self.objects.get(&oldest).is_some_and(|o| o.retired) {
-                    self.objects.remove(&oldest);
+                if self.objects.get(oldest.as_str()).is_some_and(|o| o.retired) {
+                    self.objects.remove(oldest.as_str());
                     self.index.remove(&oldest);
                     self.history.remove(&oldest);
                     self.dirty_objects.insert(oldest);
@@ -456,7 +456,7 @@ impl SceneGraph {
             *number += 1;
             let name = format!("{stem}_{number}");
             self.dirty_counters.insert(stem.clone());
-            if !self.objects.contains_key(&name) {
+            if !self.objects.contains_key(name.as_str()) {
                 return name;
             }
         }
@@ -541,7 +541,7 @@ impl SceneGraph {
             .collect();
         dirty.sort_unstable();
         for name in dirty {
-            match self.objects.get(&name) {
+            match self.objects.get(name.as_str()) {
                 Some(object) => changes.objects.push((**object).clone()),
                 None => changes.removed_objects.push(name),
             }
@@ -568,17 +568,22 @@ impl SceneGraph {
         self.version = self.version.max(records.version);
         self.stamp = self.stamp.max(records.stamp);
         self.revision += 1;
+        if self.objects.is_empty() {
+            // At once is several times faster than one by one.
+            self.index = Index::of(&records.objects);
+            self.objects.reserve(records.objects.len());
+        }
         for object in records.objects {
             self.version = self.version.max(object.version);
             if object.retired {
                 self.retired.push_back(object.r#ref.clone());
             }
-            self.index.put(&object);
-            self.objects.insert(object.r#ref.clone(), Box::new(object));
+            let name = self.index.put(&object);
+            self.objects.insert(name, Box::new(object));
         }
         for relation in records.relations {
             let ends = [&relation.subject, &relation.object];
-            if ends.iter().any(|e| !self.objects.contains_key(*e)) {
+            if ends.iter().any(|e| !self.objects.contains_key(e.as_str())) {
                 continue;
             }
             let key = (
@@ -595,7 +600,21 @@ impl SceneGraph {
     /// Returns how many nodes had one.
     pub fn forget_future(&mut self, now: Stamp) -> usize {
         let mut count = 0;
-        let names: Vec<String> = self.all().map(|o| o.r#ref.clone()).collect();
+        let seen_at = |o: &SceneObject| {
+            let seen_at = o.state.get(eh_contract::belief::STATE_SEEN_AT);
+            seen_at.and_then(|s| s.parse().ok()).map(Stamp)
+        };
+        let is_ahead = |o: &SceneObject| {
+            o.first_seen > now || o.last_seen > now || seen_at(o).is_some_and(|s| s > now)
+        };
+        // Mostly there are none.
+        let mut names: Vec<String> = self
+            .objects
+            .values()
+            .filter(|o| is_ahead(o))
+            .map(|o| o.r#ref.clone())
+            .collect();
+        names.sort_unstable();
         for name in names {
             let edit = self.edit(&name, now, |o| {
                 let mut edit = Edit::Same;
@@ -605,12 +624,7 @@ impl SceneGraph {
                         edit = Edit::Changed;
                     }
                 }
-                let seen_at = o
-                    .state
-                    .get(eh_contract::belief::STATE_SEEN_AT)
-                    .and_then(|s| s.parse().ok())
-                    .map(Stamp);
-                if seen_at.is_some_and(|s| s > now) {
+                if seen_at(o).is_some_and(|s| s > now) {
                     o.state.remove(eh_contract::belief::STATE_SEEN_AT);
                     edit = Edit::Changed;
                 }

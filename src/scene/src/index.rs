@@ -22,6 +22,19 @@ struct Keys {
     live: bool,
 }
 
+impl Keys {
+    fn of(object: &SceneObject) -> Self {
+        Keys {
+            circle: Circle::of(object),
+            seen: object.last_seen,
+            version: object.version,
+            label: label_of(object),
+            kind: object.kind,
+            live: !object.retired,
+        }
+    }
+}
+
 /// Nodes that are called alike.
 #[derive(Clone, Debug, Default)]
 struct Label {
@@ -63,18 +76,60 @@ fn label_of(object: &SceneObject) -> u64 {
 }
 
 impl Index {
-    /// A node is there or has changed.
-    pub(crate) fn put(&mut self, object: &SceneObject) {
-        let new = Keys {
-            circle: Circle::of(object),
-            seen: object.last_seen,
-            version: object.version,
-            label: label_of(object),
-            kind: object.kind,
-            live: !object.retired,
+    /// The index of nodes, sorted once where each alone would be put into order.
+    pub(crate) fn of(objects: &[SceneObject]) -> Self {
+        let mut index = Index {
+            keys: HashMap::with_capacity(objects.len()),
+            ..Index::default()
         };
+        let mut kinds: BTreeMap<Kind, Vec<Arc<str>>> = BTreeMap::new();
+        let mut members: BTreeMap<u64, (Vec<Arc<str>>, &SceneObject)> = BTreeMap::new();
+        let mut seen = Vec::with_capacity(objects.len());
+        for object in objects {
+            let keys = Keys::of(object);
+            let name: Arc<str> = Arc::from(object.r#ref.as_str());
+            if index.keys.insert(Arc::clone(&name), keys).is_some() {
+                // A name that comes twice: the way that can take things back.
+                let mut index = Index::default();
+                for object in objects {
+                    index.put(object);
+                }
+                return index;
+            }
+            if !keys.live {
+                continue;
+            }
+            index.live += 1;
+            index.grid.set(&name, None, Some(keys.circle));
+            seen.push((keys.seen, Arc::clone(&name)));
+            kinds.entry(keys.kind).or_default().push(Arc::clone(&name));
+            let label = members.entry(keys.label);
+            label.or_insert_with(|| (Vec::new(), object)).0.push(name);
+        }
+        index.names = index.keys.keys().cloned().collect();
+        let versions = index.keys.iter().map(|(n, k)| (k.version, Arc::clone(n)));
+        index.versions = versions.collect();
+        index.seen = seen.into_iter().collect();
+        index.kinds = kinds
+            .into_iter()
+            .map(|(kind, names)| (kind, names.into_iter().collect()))
+            .collect();
+        for (label, (names, object)) in members {
+            if let Some(first) = names.first() {
+                index.add_label(label, object, first);
+            }
+            if let Some(entry) = index.labels.get_mut(&label) {
+                entry.members = names.into_iter().collect();
+            }
+        }
+        index
+    }
+
+    /// A node is there or has changed; returns its name, of which there is one copy.
+    pub(crate) fn put(&mut self, object: &SceneObject) -> Arc<str> {
+        let new = Keys::of(object);
         let (name, old) = match self.keys.get_key_value(object.r#ref.as_str()) {
-            Some((_, old)) if *old == new => return,
+            Some((name, old)) if *old == new => return Arc::clone(name),
             Some((name, old)) => (Arc::clone(name), Some(*old)),
             None => (Arc::from(object.r#ref.as_str()), None),
         };
@@ -126,6 +181,7 @@ impl Index {
         }
         self.live += usize::from(is.is_some());
         self.live -= usize::from(was.is_some());
+        name
     }
 
     /// A node is gone.

@@ -3,15 +3,25 @@
 //! Records are written in batches by a thread of their own; a crash loses at most the last batch, which
 //! perception repeats. What must not be lost, that a ref was given, is in the same transaction as the
 //! object that has it.
+//!
+//! A record is the node or edge in postcard (`records`), behind a byte for the version of its fields: there are many, most batches are nothing but records, and as JSON they are three
+//! times as large. Who changes a field of [`SceneObject`] or [`Relation`] raises that version and keeps a reader
+//! for the old one; a test holds on to the bytes.
+
+mod records;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
+use eh_contract::scene::{Relation, SceneObject};
 use eh_scene::ChangeSet;
 use rusqlite::{params, Transaction};
 use serde::de::DeserializeOwned;
 
 use crate::db::{Access, Database, Migration, Schema};
 use crate::error::StoreError;
+use records::{encode, Raw};
 
 /// Name of the file in the state directory.
 pub const FILE_NAME: &str = "scene.sqlite";
@@ -20,8 +30,9 @@ pub const FILE_NAME: &str = "scene.sqlite";
 pub const SCHEMA: Schema = Schema {
     name: "scene",
     application_id: 0x4548_5343, // "EHSC"
-    migrations: &[Migration::Sql(
-        "CREATE TABLE maps (
+    migrations: &[
+        Migration::Sql(
+            "CREATE TABLE maps (
             map_id TEXT PRIMARY KEY,
             version INTEGER NOT NULL,
             stamp_ns INTEGER NOT NULL
@@ -52,8 +63,61 @@ pub const SCHEMA: Schema = Schema {
             run TEXT NOT NULL,
             UNIQUE (map_id, run)
         ) STRICT;",
-    )],
+        ),
+        Migration::Sql(
+            "CREATE TABLE map_numbers (
+            number INTEGER PRIMARY KEY,
+            map_id TEXT NOT NULL UNIQUE
+        ) STRICT;
+        INSERT INTO map_numbers (map_id) SELECT map_id FROM maps ORDER BY map_id;
+        ALTER TABLE objects RENAME TO objects_1;
+        ALTER TABLE relations RENAME TO relations_1;
+        CREATE TABLE objects (
+            map INTEGER NOT NULL,
+            ref TEXT NOT NULL,
+            record BLOB NOT NULL,
+            PRIMARY KEY (map, ref)
+        ) STRICT, WITHOUT ROWID;
+        CREATE TABLE relations (
+            map INTEGER NOT NULL,
+            subject TEXT NOT NULL,
+            relation TEXT NOT NULL,
+            object TEXT NOT NULL,
+            record BLOB NOT NULL,
+            PRIMARY KEY (map, subject, relation, object)
+        ) STRICT, WITHOUT ROWID;",
+        ),
+        Migration::Rust(records_of_version_1),
+        Migration::Sql("DROP TABLE objects_1; DROP TABLE relations_1;"),
+    ],
 };
+
+/// Records fewer than this are not worth a second thread.
+const TWO_THREADS: usize = 2000;
+
+/// Puts the records that version 1 kept as JSON into the new tables.
+fn records_of_version_1(t: &Transaction<'_>) -> Result<(), rusqlite::Error> {
+    fn unreadable(e: serde_json::Error) -> rusqlite::Error {
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, Box::new(e))
+    }
+    let mut objects =
+        t.prepare("SELECT number, record FROM objects_1 JOIN map_numbers USING (map_id)")?;
+    let mut rows = objects.query([])?;
+    while let Some(row) = rows.next()? {
+        let (map, text): (i64, String) = (row.get(0)?, row.get(1)?);
+        let object: SceneObject = serde_json::from_str(&text).map_err(unreadable)?;
+        put_object(t, map, &object, &mut Vec::new())?;
+    }
+    let mut relations =
+        t.prepare("SELECT number, record FROM relations_1 JOIN map_numbers USING (map_id)")?;
+    let mut rows = relations.query([])?;
+    while let Some(row) = rows.next()? {
+        let (map, text): (i64, String) = (row.get(0)?, row.get(1)?);
+        let relation: Relation = serde_json::from_str(&text).map_err(unreadable)?;
+        put_relation(t, map, &relation, &mut Vec::new())?;
+    }
+    Ok(())
+}
 
 /// How many applied runs of a map are kept; as many as the scene remembers by default.
 const APPLIED_KEPT: i64 = 4096;
@@ -74,6 +138,19 @@ impl SceneStore {
         Ok(SceneStore {
             database: Database::open(&path, &SCHEMA, Access::Exclusive)?,
         })
+    }
+
+    /// Commits no longer wait for the disk: they survive the end of the process, but a loss of power may take back
+    /// the newest of them. For measurements beside stores that are set so.
+    ///
+    /// # Errors
+    /// [`StoreError`] when SQLite refuses it.
+    pub fn without_waiting(self) -> Result<Self, StoreError> {
+        let db = &self.database;
+        db.connection()
+            .pragma_update(None, "synchronous", "NORMAL")
+            .map_err(|e| db.error("setting synchronous", &e))?;
+        Ok(self)
     }
 
     /// Opens a store that lives as long as the value, for tests and simulations.
@@ -125,9 +202,12 @@ impl SceneStore {
         out.version =
             u64::try_from(version).map_err(|e| db.bad_record("the version of the map", e))?;
         out.stamp = eh_contract::Stamp(stamp);
-        out.objects = self.records("SELECT ref, record FROM objects WHERE map_id = ?1", map_id)?;
+        out.objects = self.records(
+            "SELECT ref, record FROM objects JOIN map_numbers ON map = number WHERE map_id = ?1",
+            map_id,
+        )?;
         out.relations = self.records(
-            "SELECT subject, record FROM relations WHERE map_id = ?1",
+            "SELECT subject, record FROM relations JOIN map_numbers ON map = number WHERE map_id = ?1",
             map_id,
         )?;
         let mut counters = db
@@ -157,7 +237,8 @@ impl SceneStore {
         Ok(out)
     }
 
-    fn records<T: DeserializeOwned>(
+    /// Reads records: this thread the bytes, another one what they say.
+    fn records<T: DeserializeOwned + Send>(
         &self,
         query: &str,
         map_id: &str,
@@ -165,19 +246,40 @@ impl SceneStore {
         let db = &self.database;
         let sql = |e: rusqlite::Error| db.error("reading the scene", &e);
         let mut statement = db.connection().prepare(query).map_err(sql)?;
-        let rows = statement
-            .query_map([map_id], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })
-            .map_err(sql)?;
-        let mut out = Vec::new();
-        for row in rows {
-            let (name, record) = row.map_err(sql)?;
-            out.push(
-                serde_json::from_str(&record)
-                    .map_err(|e| db.bad_record(format!("the record of {name}"), e))?,
-            );
-        }
+        let mut rows = statement.query([map_id]).map_err(sql)?;
+        let mut out: Vec<T> = Vec::new();
+        let mut raw = Raw::default();
+        std::thread::scope(|scope| {
+            let (full, to_read) = std::sync::mpsc::sync_channel::<Raw>(4);
+            let reader = scope.spawn(move || {
+                let mut all = Vec::new();
+                for raw in to_read {
+                    raw.read_into(&mut all)?;
+                }
+                Ok(all)
+            });
+            while let Some(row) = rows.next().map_err(sql)? {
+                let name = row.get_ref(0).and_then(|v| Ok(v.as_str()?)).map_err(sql)?;
+                let record = row.get_ref(1).and_then(|v| Ok(v.as_blob()?)).map_err(sql)?;
+                raw.push(name, record);
+                if raw.len() >= TWO_THREADS && full.send(std::mem::take(&mut raw)).is_err() {
+                    // It has found a damaged record and says which.
+                    break;
+                }
+            }
+            drop(full);
+            let all: Result<Vec<T>, (String, String)> = reader.join().unwrap_or_else(|_| {
+                Err((
+                    "the records".into(),
+                    "the thread that read them has ended".into(),
+                ))
+            });
+            out = all
+                .map_err(|(name, reason)| db.bad_record(format!("the record of {name}"), reason))?;
+            Ok::<(), StoreError>(())
+        })?;
+        raw.read_into(&mut out)
+            .map_err(|(name, reason)| db.bad_record(format!("the record of {name}"), reason))?;
         Ok(out)
     }
 
@@ -197,40 +299,63 @@ impl SceneStore {
     }
 }
 
-fn json<T: serde::Serialize>(value: &T) -> Result<String, rusqlite::Error> {
-    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
+fn put_object(
+    t: &Transaction<'_>,
+    map: i64,
+    object: &SceneObject,
+    buffer: &mut Vec<u8>,
+) -> Result<(), rusqlite::Error> {
+    let record = encode(object, buffer)?;
+    t.prepare_cached("INSERT OR REPLACE INTO objects VALUES (?1, ?2, ?3)")?
+        .execute(params![map, object.r#ref, record])?;
+    Ok(())
+}
+
+fn put_relation(
+    t: &Transaction<'_>,
+    map: i64,
+    relation: &Relation,
+    buffer: &mut Vec<u8>,
+) -> Result<(), rusqlite::Error> {
+    let record = encode(relation, buffer)?;
+    t.prepare_cached("INSERT OR REPLACE INTO relations VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![
+            map,
+            relation.subject,
+            relation.relation.name(),
+            relation.object,
+            record
+        ])?;
+    Ok(())
 }
 
 fn write(t: &Transaction<'_>, changes: &ChangeSet) -> Result<(), rusqlite::Error> {
-    let map = &changes.map_id;
+    let map_id = &changes.map_id;
     let version = i64::try_from(changes.version).unwrap_or(i64::MAX);
     t.execute(
         "INSERT INTO maps VALUES (?1, ?2, ?3) ON CONFLICT (map_id) DO UPDATE
          SET version = excluded.version, stamp_ns = excluded.stamp_ns",
-        params![map, version, changes.stamp.0],
+        params![map_id, version, changes.stamp.0],
     )?;
-    let mut put = t.prepare_cached("INSERT OR REPLACE INTO objects VALUES (?1, ?2, ?3)")?;
+    t.prepare_cached("INSERT OR IGNORE INTO map_numbers (map_id) VALUES (?1)")?
+        .execute([map_id])?;
+    let map: i64 = t
+        .prepare_cached("SELECT number FROM map_numbers WHERE map_id = ?1")?
+        .query_row([map_id], |row| row.get(0))?;
+    let mut buffer = Vec::new();
     for object in &changes.objects {
-        put.execute(params![map, object.r#ref, json(object)?])?;
+        put_object(t, map, object, &mut buffer)?;
     }
-    let mut drop = t.prepare_cached("DELETE FROM objects WHERE map_id = ?1 AND ref = ?2")?;
+    let mut drop = t.prepare_cached("DELETE FROM objects WHERE map = ?1 AND ref = ?2")?;
     for name in &changes.removed_objects {
         drop.execute(params![map, name])?;
     }
-    let mut put =
-        t.prepare_cached("INSERT OR REPLACE INTO relations VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    for r in &changes.relations {
-        put.execute(params![
-            map,
-            r.subject,
-            r.relation.name(),
-            r.object,
-            json(r)?
-        ])?;
+    for relation in &changes.relations {
+        put_relation(t, map, relation, &mut buffer)?;
     }
     let mut drop = t.prepare_cached(
         "DELETE FROM relations
-         WHERE map_id = ?1 AND subject = ?2 AND relation = ?3 AND object = ?4",
+         WHERE map = ?1 AND subject = ?2 AND relation = ?3 AND object = ?4",
     )?;
     for (subject, relation, object) in &changes.removed_relations {
         drop.execute(params![map, subject, relation.name(), object])?;
@@ -242,7 +367,7 @@ fn write(t: &Transaction<'_>, changes: &ChangeSet) -> Result<(), rusqlite::Error
     )?;
     for (class, last) in &changes.counters {
         put.execute(params![
-            map,
+            map_id,
             class,
             i64::try_from(*last).unwrap_or(i64::MAX)
         ])?;
@@ -250,112 +375,14 @@ fn write(t: &Transaction<'_>, changes: &ChangeSet) -> Result<(), rusqlite::Error
     let mut put =
         t.prepare_cached("INSERT OR IGNORE INTO applied (map_id, run) VALUES (?1, ?2)")?;
     for run in &changes.applied {
-        put.execute(params![map, run])?;
+        put.execute(params![map_id, run])?;
     }
     if !changes.applied.is_empty() {
         t.execute(
             "DELETE FROM applied WHERE map_id = ?1 AND id NOT IN
              (SELECT id FROM applied WHERE map_id = ?1 ORDER BY id DESC LIMIT ?2)",
-            params![map, APPLIED_KEPT],
+            params![map_id, APPLIED_KEPT],
         )?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use eh_contract::scene::{Kind, Relation, RelationKind, SceneObject, Source};
-    use eh_contract::Stamp;
-
-    fn object(name: &str) -> SceneObject {
-        SceneObject {
-            r#ref: name.into(),
-            kind: Kind::Object,
-            class_name: "cup".into(),
-            last_seen: Stamp(42),
-            confidence: 0.9,
-            version: 7,
-            ..SceneObject::default()
-        }
-    }
-
-    fn on(subject: &str, object: &str) -> Relation {
-        Relation {
-            subject: subject.into(),
-            relation: RelationKind::On,
-            object: object.into(),
-            confidence: 0.9,
-            stamp: Stamp(42),
-            source: Source::Perception,
-        }
-    }
-
-    fn batch() -> ChangeSet {
-        ChangeSet {
-            map_id: "home".into(),
-            version: 9,
-            stamp: Stamp(50),
-            objects: vec![object("cup_1"), object("table_1")],
-            relations: vec![on("cup_1", "table_1")],
-            counters: vec![("cup".into(), 3)],
-            applied: vec!["r1#0".into()],
-            ..ChangeSet::default()
-        }
-    }
-
-    #[test]
-    fn what_was_written_is_read_again_after_a_restart() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut store = SceneStore::open(directory.path()).unwrap();
-        store.write(&batch()).unwrap();
-        drop(store);
-        let store = SceneStore::open(directory.path()).unwrap();
-        assert_eq!(store.read("home").unwrap(), batch());
-        assert_eq!(store.maps().unwrap(), ["home"]);
-        // Another map knows nothing of it.
-        let office = store.read("office").unwrap();
-        assert!(office.is_empty() && office.version == 0);
-    }
-
-    #[test]
-    fn removals_and_counters_are_kept() {
-        let mut store = SceneStore::in_memory().unwrap();
-        store.write(&batch()).unwrap();
-        let change = ChangeSet {
-            map_id: "home".into(),
-            version: 11,
-            stamp: Stamp(60),
-            removed_objects: vec!["cup_1".into()],
-            removed_relations: vec![("cup_1".into(), RelationKind::On, "table_1".into())],
-            counters: vec![("cup".into(), 2)],
-            applied: vec!["r1#0".into(), "r2#0".into()],
-            ..ChangeSet::default()
-        };
-        store.write(&change).unwrap();
-        let read = store.read("home").unwrap();
-        assert_eq!(read.objects.len(), 1);
-        assert!(read.relations.is_empty());
-        assert_eq!(
-            read.counters,
-            [("cup".to_string(), 3)],
-            "it never goes back"
-        );
-        assert_eq!(read.applied, ["r1#0", "r2#0"]);
-        assert_eq!(read.version, 11);
-    }
-
-    #[test]
-    fn a_damaged_record_is_named() {
-        let mut store = SceneStore::in_memory().unwrap();
-        store.write(&batch()).unwrap();
-        store
-            .database
-            .write("damaging", |t| {
-                t.execute("UPDATE objects SET record = '{' WHERE ref = 'cup_1'", [])
-            })
-            .unwrap();
-        let error = store.read("home").unwrap_err().to_string();
-        assert!(error.contains("cup_1"), "{error}");
-    }
 }
