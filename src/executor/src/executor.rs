@@ -11,6 +11,7 @@ mod starting;
 mod stopping;
 mod watching;
 mod without_server;
+mod writing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -66,6 +67,8 @@ struct Cx<'a, 't> {
     out: Vec<Effect>,
     /// Statuses have changed.
     changed: bool,
+    /// What is written together, while something is.
+    staged: Option<writing::Staged>,
 }
 
 impl<'a, 't> Cx<'a, 't> {
@@ -74,6 +77,7 @@ impl<'a, 't> Cx<'a, 't> {
             turn,
             out: Vec::new(),
             changed: false,
+            staged: None,
         }
     }
 
@@ -207,7 +211,7 @@ impl Executor {
         let phase = std::mem::replace(&mut entry.phase, Phase::Over);
         let next = match phase {
             Phase::CheckingScene(checking) => self.check_scene(id, checking, happening, cx),
-            Phase::Starting(starting) => self.start(id, starting, cx),
+            Phase::Starting(starting) => self.start_now(id, starting, cx),
             Phase::Running(run, doing) => self.run(id, run, doing, happening, cx),
             Phase::Stopping(stopping) => self.stop(id, stopping, happening, cx),
             Phase::Recovering { until, cause } => self.take_up(id, until, cause, happening, cx),

@@ -15,6 +15,19 @@ pub const NOTE_FAILPOINT: &str = "executor.note.held_grasp";
 #[error("{0}")]
 pub struct JournalFailure(pub String);
 
+/// One record as it is after an event, to be written with others.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// As it is then.
+    pub record: ExecutorRecord,
+    /// What happened.
+    pub kind: RecordKind,
+    /// The same in words: a JSON object.
+    pub details: String,
+    /// When.
+    pub now: Stamp,
+}
+
 /// Where records are kept.
 pub trait Journal {
     /// Writes a record as it is after an event. When this returns `Ok` it is durable; `kind` and
@@ -29,6 +42,13 @@ pub trait Journal {
         details: &str,
         now: Stamp,
     ) -> Result<(), JournalFailure>;
+
+    /// Writes records of one command in their order, with one wait for the disk. When this returns `Ok` they
+    /// are durable.
+    ///
+    /// # Errors
+    /// [`JournalFailure`]; none of them is kept then.
+    fn append_all(&mut self, writes: &[Write]) -> Result<(), JournalFailure>;
 
     /// The record of a command.
     ///

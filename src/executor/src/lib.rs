@@ -32,7 +32,7 @@ pub mod turn;
 pub use effect::Effect;
 pub use event::Event;
 pub use executor::{Executor, RECENT};
-pub use journal::{Journal, JournalFailure, RecordKind};
+pub use journal::{Journal, JournalFailure, RecordKind, Write};
 pub use native_end::NativeEnd;
 pub use senses::{LeaseSeen, Senses};
 pub use server::Server;

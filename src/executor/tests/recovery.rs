@@ -4,13 +4,15 @@ mod bench;
 
 use std::collections::BTreeSet;
 
-use bench::{assert_code, ms, precondition, settings, skills, Bench, Fate};
+use bench::{assert_code, cup, ms, precondition, settings, skills, Bench, Fate};
+use eh_contract::perception::{Detection, DetectionFrame};
 use eh_contract::state::{ControlEnd, ExecutorState, StopStage};
-use eh_contract::ErrorCode;
+use eh_contract::{ErrorCode, Stamp};
 use eh_executor::effect::AnswerStatus;
 use eh_executor::{Effect, Event, RecordKind, Server};
 use eh_ledger::executor::{goal_status, ExecutorEvent, StopCause};
 use eh_skills::catalog::Adapter;
+use eh_skills::fingers::GripperReading;
 use serde_json::json;
 
 /// A run whose process dies when it has written that much, and its successor. `last` says whether what
@@ -213,14 +215,7 @@ fn moves(effects: &[Effect]) -> usize {
 #[test]
 fn what_can_not_be_written_is_not_done() {
     use RecordKind::{Accepted, GoalSent, Received, Started, Step};
-    let cases = [
-        (Received, "the journal can't be used, so nothing is started"),
-        (Accepted, "the journal can't be used, so nothing is started"),
-        (Started, "nothing was started"),
-        (GoalSent, "was not sent: the journal can't be written"),
-        (Step, ""),
-    ];
-    for (kind, words) in cases {
+    for kind in [Received, Accepted, Started, GoalSent, Step] {
         let mut b = Bench::manipulation();
         b.robot.planning_scene = true;
         b.disk.fails_at = [kind].into();
@@ -234,20 +229,81 @@ fn what_can_not_be_written_is_not_done() {
             assert_eq!(answer.status, AnswerStatus::Succeeded);
             continue;
         }
+        let words = "the journal can't be used, so nothing is started: the disk is full";
         assert_code(&answer, ErrorCode::StorageFailure);
-        assert!(answer.error_msg.contains(words), "{}", answer.error_msg);
-        assert!(answer.error_msg.contains("the disk is full"));
+        assert_eq!(answer.error_msg, words);
         assert!(b.executor.is_idle());
-        // With room on the disk the next one runs.
+        // It leaves nothing behind: with room on the disk the same one runs.
+        assert!(b.disk.records.is_empty(), "all of it is written or none");
+        assert_eq!(b.executor.live_records().count(), 0);
         b.disk.fails_at.clear();
-        let next = b.command("open_gripper", json!({}));
-        if kind == GoalSent {
-            assert_code(&b.run(&next), ErrorCode::ResourceBusy);
-            assert_eq!(b.settle("c1", 2).error_code, ErrorCode::None);
-            continue;
-        }
-        assert_eq!(b.run(&next).status, AnswerStatus::Succeeded, "{kind:?}");
+        assert_eq!(b.run(&command).status, AnswerStatus::Succeeded, "{kind:?}");
     }
+}
+
+#[test]
+fn a_start_that_can_not_be_written_leaves_what_was_accepted_unstarted() {
+    for kind in [RecordKind::Started, RecordKind::GoalSent] {
+        let mut b = Bench::navigation();
+        b.robot.awake = false;
+        let command = b.drive();
+        let caller = b.send(&command);
+        b.pass(ms(100));
+        assert_eq!(b.state("c1"), ExecutorState::Accepted);
+        b.disk.fails_at = [kind].into();
+        b.robot.awake = true;
+        b.pass(ms(100));
+        let answer = b.answer(caller);
+        assert_code(&answer, ErrorCode::StorageFailure);
+        assert_eq!(answer.error_msg, "nothing was started: the disk is full");
+        assert_eq!(b.state("c1"), ExecutorState::Rejected);
+        assert_eq!(b.robot.starts(), 0);
+        assert!(!b.performed.contains(&"executor.run_event"), "{kind:?}");
+    }
+}
+
+#[test]
+fn a_later_goal_that_can_not_be_written_is_not_sent() {
+    let mut b = Bench::manipulation();
+    b.robot.gripper = Some(GripperReading {
+        width: 0.0,
+        effort: None,
+    });
+    let mut command = b.command("pick", json!({"object": "cup_1"}));
+    command.targets.push(cup());
+    let seen = Detection {
+        id: "0".into(),
+        class_name: "cup".into(),
+        confidence: 0.9,
+        attributes: Default::default(),
+        pose: cup().pose,
+        covariance: [0.0; 9],
+        size: cup().size,
+        reference: String::new(),
+    };
+    let frame = DetectionFrame {
+        // Newer than whatever is asked for.
+        stamp: Stamp(i64::MAX),
+        source: "camera".into(),
+        view: None,
+        reference: String::new(),
+        detections: vec![seen],
+    };
+    b.robot.frames = vec![frame; 5];
+    let caller = b.send(&command);
+    b.pass(ms(100));
+    assert_eq!(b.robot.starts(), 1);
+    b.disk.fails_at = [RecordKind::GoalSent].into();
+    b.pass(ms(8000));
+    let answer = b.answer(caller);
+    assert_code(&answer, ErrorCode::StorageFailure);
+    let words = "was not sent: the journal can't be written";
+    assert!(answer.error_msg.contains(words), "{}", answer.error_msg);
+    assert_eq!(b.robot.starts(), 1);
+    b.disk.fails_at.clear();
+    let next = b.command("open_gripper", json!({}));
+    assert_code(&b.run(&next), ErrorCode::ResourceBusy);
+    assert_eq!(b.settle("c1", 2).error_code, ErrorCode::None);
 }
 
 #[test]

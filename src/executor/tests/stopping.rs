@@ -2,7 +2,7 @@
 
 mod bench;
 
-use bench::{assert_code, ms, precondition, Bench, Fate, SceneGraph};
+use bench::{assert_code, cup, ms, precondition, Bench, Fate, SceneGraph};
 use eh_contract::skill::DisconnectPolicy;
 use eh_contract::state::{ControlEnd, ExecutorState, StopStage};
 use eh_contract::ErrorCode;
@@ -464,24 +464,6 @@ fn a_pick_holds_still_when_the_lease_expires() {
     assert_eq!(b.record("c1").disconnect_policy, DisconnectPolicy::Hold);
     assert_code(&answer, ErrorCode::ExecutorNoLease);
     assert_eq!(answer.skill_status.stop_stage, StopStage::Confirmed);
-}
-
-fn cup() -> eh_contract::command::TargetBinding {
-    use eh_contract::geometry::{Pose, Vec3};
-    let mut pose = Pose::planar(0.6, 0.0, 0.0);
-    pose.position.z = 0.79;
-    eh_contract::command::TargetBinding {
-        argument: "object".into(),
-        r#ref: "cup_1".into(),
-        class_name: "cup".into(),
-        kind: eh_contract::scene::Kind::Object,
-        version: 2,
-        frame_id: "map".into(),
-        pose,
-        size: Vec3::new(0.08, 0.08, 0.1),
-        last_seen: eh_contract::Stamp(1),
-        support: None,
-    }
 }
 
 #[test]

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use eh_contract::Stamp;
 use eh_executor::journal::{HELD, NOTE_FAILPOINT};
-use eh_executor::{Journal, JournalFailure, RecordKind, Restored, RECENT};
+use eh_executor::{Journal, JournalFailure, RecordKind, Restored, Write, RECENT};
 use eh_ledger::executor::ExecutorRecord;
 use eh_ros_edge::failpoint::{reach, Moment};
-use eh_store::{ExecutorJournal, StoreError};
+use eh_store::{ExecutorJournal, JournalEntry, StoreError};
 
 /// The open file.
 pub(crate) struct FileJournal(ExecutorJournal);
@@ -23,6 +23,15 @@ impl FileJournal {
             held: journal.note(HELD)?,
         };
         Ok((FileJournal(journal), restored))
+    }
+
+    fn append_together(&mut self, writes: &[Write]) -> Result<(), JournalFailure> {
+        let entries: Result<Vec<_>, _> = writes
+            .iter()
+            .map(|w| JournalEntry::borrowed(&w.record, w.kind.name(), &w.details, w.now))
+            .collect();
+        let entries = entries.map_err(|e| JournalFailure(e.to_string()))?;
+        self.0.append_all(&entries).map_err(failure)
     }
 }
 
@@ -42,6 +51,17 @@ impl Journal for FileJournal {
         let written = self.0.append(record, kind.name(), details, now);
         reach(kind.failpoint(), Moment::After);
         written.map_err(failure)
+    }
+
+    fn append_all(&mut self, writes: &[Write]) -> Result<(), JournalFailure> {
+        for write in writes {
+            reach(write.kind.failpoint(), Moment::Before);
+        }
+        let written = self.append_together(writes);
+        for write in writes {
+            reach(write.kind.failpoint(), Moment::After);
+        }
+        written
     }
 
     fn get(&self, command_id: &str) -> Result<Option<ExecutorRecord>, JournalFailure> {

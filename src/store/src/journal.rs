@@ -123,7 +123,54 @@ impl ExecutorJournal {
     /// Gives an outcome for each; those that are Ok are durable when this returns. One that is refused as
     /// [`StoreError::Duplicate`] does not hold up the others; when the disk refuses, none is kept.
     pub fn append_batch(&mut self, entries: &[JournalEntry<'_>]) -> Vec<Result<(), StoreError>> {
-        let mut refused: Vec<Option<String>> = Vec::with_capacity(entries.len());
+        let mut refused = Vec::with_capacity(entries.len());
+        let written = self.write_entries(entries, |conflict| {
+            refused.push(conflict);
+            true
+        });
+        refused.resize(entries.len(), None);
+        refused
+            .into_iter()
+            .map(|what| match what {
+                Some(what) => Err(self.duplicate(what)),
+                None => written.clone(),
+            })
+            .collect()
+    }
+
+    /// Writes several records in their order with one transaction, all or none. Durable when this returns.
+    ///
+    /// # Errors
+    /// As [`ExecutorJournal::append`], for the first that can't be written.
+    pub fn append_all(&mut self, entries: &[JournalEntry<'_>]) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let mut refused = None;
+        let written = self.write_entries(entries, |conflict| {
+            refused = conflict;
+            refused.is_none()
+        });
+        match refused {
+            Some(what) => Err(self.duplicate(what)),
+            None => written,
+        }
+    }
+
+    fn duplicate(&self, what: String) -> StoreError {
+        StoreError::Duplicate {
+            path: self.database.path().to_path_buf(),
+            what,
+        }
+    }
+
+    /// Writes entries that are in no conflict; `goes_on` is told of each what conflicts, and says whether
+    /// the others are written: if not, none is.
+    fn write_entries(
+        &mut self,
+        entries: &[JournalEntry<'_>],
+        mut goes_on: impl FnMut(Option<String>) -> bool,
+    ) -> Result<(), StoreError> {
         let mut head = self.chain.head;
         let mut token = self.newest_token;
         let chain = &self.chain;
@@ -142,30 +189,22 @@ impl ExecutorJournal {
                         .execute([token])?;
                     }
                 }
-                refused.push(conflict);
+                if !goes_on(conflict) {
+                    // Takes the transaction back; the caller knows why.
+                    return Err(rusqlite::Error::ExecuteReturnedResults);
+                }
             }
             Ok(())
         });
         if written.is_ok() {
             self.chain.head = head;
             self.newest_token = token;
+            // A command that is over is the moment to make room: nothing waits for it in order to move.
+            if let Some(last) = entries.iter().rev().find(|e| !e.live()) {
+                self.make_room(last.now());
+            }
         }
-        refused.resize(entries.len(), None);
-        let outcomes = refused
-            .into_iter()
-            .map(|what| match what {
-                Some(what) => Err(StoreError::Duplicate {
-                    path: self.database.path().to_path_buf(),
-                    what,
-                }),
-                None => written.clone(),
-            })
-            .collect();
-        // A command that is over is the moment to make room: nothing waits for it in order to move.
-        if let Some(last) = entries.iter().rev().find(|e| !e.live() && written.is_ok()) {
-            self.make_room(last.now());
-        }
-        outcomes
+        written
     }
 
     /// The newest event: a copy of it in another place shows whether the file was put back to an older

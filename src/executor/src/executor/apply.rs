@@ -39,10 +39,7 @@ impl Executor {
         let transition = step(&record, event, now)?;
         if transition.changed {
             let kind = RecordKind::of(event);
-            let written = cx
-                .turn
-                .journal
-                .append(&transition.record, kind, &details(event), now);
+            let written = cx.write(&transition.record, kind, details(event));
             if let Err(error) = written {
                 // What ends a motion is done all the same: a full disk must not keep the robot moving.
                 if !ends_motion(event) {

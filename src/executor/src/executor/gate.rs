@@ -65,32 +65,43 @@ impl Executor {
             &arrival.envelope.controller_id,
             cx.turn.stamp,
         );
-        let now = cx.turn.stamp;
-        let kind = RecordKind::Received;
-        if let Err(error) = cx.turn.journal.append(&record, kind, "{}", now) {
-            return self.refuse(caller, &id, &unusable(&error), cx);
-        }
         let entry = Entry {
-            record,
+            record: record.clone(),
             progress: None,
             callers: vec![caller],
             stop: None,
             phase: Phase::Over,
         };
-        self.entries.insert(id.clone(), entry);
-        let phase = if asks {
-            cx.give(Effect::CheckScene {
-                command_id: id.clone(),
-                preconditions: command.preconditions.clone(),
-            });
-            Phase::CheckingScene(Box::new(CheckingScene {
-                until: cx.turn.now.saturating_add(self.settings.scene_timeout),
-                arrival,
-            }))
-        } else {
-            self.decide(&id, first, &arrival.envelope.controller_id, cx)
+        let controller = arrival.envelope.controller_id.clone();
+        // What refuses it stays the reason when that can't be written down either.
+        let refused = match &first {
+            Admission::Refuse(refusal) => Some(refusal.clone()),
+            Admission::Admit(_) | Admission::Duplicate => None,
         };
-        self.enter(&id, phase);
+        let phase = self.in_one_write(&id, cx, |this, cx| {
+            // It is only put with what follows from it.
+            let _ = cx.write(&record, RecordKind::Received, "{}".into());
+            this.entries.insert(id.clone(), entry);
+            if asks {
+                cx.give(Effect::CheckScene {
+                    command_id: id.clone(),
+                    preconditions: record.command.preconditions.clone(),
+                });
+                Phase::CheckingScene(Box::new(CheckingScene {
+                    until: cx.turn.now.saturating_add(this.settings.scene_timeout),
+                    arrival,
+                }))
+            } else {
+                this.decide(&id, first, &controller, cx)
+            }
+        });
+        match phase {
+            Ok(phase) => self.enter(&id, phase),
+            Err(error) => {
+                let refusal = refused.unwrap_or_else(|| unusable(&error));
+                self.refuse(caller, &id, &refusal, cx);
+            }
+        }
     }
 
     fn enter(&mut self, id: &str, phase: Phase) {
@@ -131,7 +142,8 @@ impl Executor {
         };
         let answer = self.ask_gate(&checking.arrival, None, Some(&check), cx);
         let controller = &checking.arrival.envelope.controller_id;
-        self.decide(id, answer, controller, cx)
+        self.in_one_write(id, cx, |this, cx| this.decide(id, answer, controller, cx))
+            .unwrap_or_else(|error| self.reject(id, &unusable(&error), cx))
     }
 
     /// Performs the gate's answer about a command that is written down.
@@ -178,7 +190,7 @@ impl Executor {
             until: now.saturating_add(self.settings.server_timeout),
             awake_until: now.saturating_add(timing::AWAKE),
         };
-        self.start(id, Box::new(starting), cx)
+        self.start_now(id, Box::new(starting), cx)
     }
 
     /// Ends a command that was not started.

@@ -7,8 +7,6 @@ use eh_skills::{Context, Failure, Goal, SkillProgram, Step, SubGoalOutcome};
 use uuid::{Builder, Uuid};
 
 use super::{Cx, Executor};
-use crate::effect::Level;
-use crate::journal::HELD;
 use crate::phase::{Doing, Happening, Observation, Phase, Run};
 use crate::timing::{self, Every};
 
@@ -183,11 +181,6 @@ impl Executor {
         // Strings and numbers only: this can't fail, and null means the usual grasp.
         let text = serde_json::to_string(&held).unwrap_or_else(|_| "null".into());
         self.held = held;
-        if let Err(error) = cx.turn.journal.set_note(HELD, &text) {
-            cx.log(
-                Level::Warn,
-                format!("how the object is held was not written down: {error}"),
-            );
-        }
+        cx.write_held(text);
     }
 }

@@ -11,12 +11,18 @@ use crate::phase::{Phase, Run, Starting};
 use crate::server::Server;
 
 impl Executor {
-    pub(super) fn start(
+    /// Starts a command as soon as it may; what that leads to is written down together.
+    pub(super) fn start_now(
         &mut self,
         id: &str,
         starting: Box<Starting>,
         cx: &mut Cx<'_, '_>,
     ) -> Phase {
+        self.in_one_write(id, cx, |this, cx| this.start(id, starting, cx))
+            .unwrap_or_else(|error| self.reject(id, &not_written(&error), cx))
+    }
+
+    fn start(&mut self, id: &str, starting: Box<Starting>, cx: &mut Cx<'_, '_>) -> Phase {
         if let Some(cause) = self.stop_of(id) {
             // Nothing was sent, so that this ends it.
             self.note(id, &ExecutorEvent::Stop(cause), cx);
@@ -63,11 +69,7 @@ impl Executor {
             run_id: format!("run-{}", cx.new_uuid()),
         };
         if let Err(error) = self.apply(id, &event, cx) {
-            let refusal = Refusal {
-                code: ErrorCode::StorageFailure,
-                message: format!("nothing was started: {error}"),
-            };
-            return self.reject(id, &refusal, cx);
+            return self.reject(id, &not_written(&error), cx);
         }
         match program_for(&command, &admitted.arguments) {
             Err(failure) => self.bring_to_standstill(id, failed(failure), None, cx),
@@ -82,5 +84,12 @@ impl Executor {
                 self.go_on(id, Box::new(run), None, cx)
             }
         }
+    }
+}
+
+fn not_written(error: &dyn std::fmt::Display) -> Refusal {
+    Refusal {
+        code: ErrorCode::StorageFailure,
+        message: format!("nothing was started: {error}"),
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eh_contract::Stamp;
-use eh_executor::{Journal, JournalFailure, RecordKind};
+use eh_executor::{Journal, JournalFailure, RecordKind, Write};
 use eh_ledger::executor::{ExecutorRecord, GoalId};
 
 #[derive(Default)]
@@ -81,6 +81,20 @@ impl Journal for Disk {
         }
         self.records.insert(id.clone(), record.clone());
         self.written.push((id, kind));
+        Ok(())
+    }
+
+    fn append_all(&mut self, writes: &[Write]) -> Result<(), JournalFailure> {
+        let left = self
+            .dies_after
+            .map_or(usize::MAX, |n| n.saturating_sub(self.written.len()));
+        self.died |= left < writes.len();
+        if self.died || writes.iter().any(|w| self.fails_at.contains(&w.kind)) {
+            return Err(JournalFailure("the disk is full".into()));
+        }
+        for w in writes {
+            self.append(&w.record, w.kind, &w.details, w.now)?;
+        }
         Ok(())
     }
 

@@ -520,3 +520,22 @@ pub fn assert_code(answer: &Answer, code: ErrorCode) {
 pub fn kinds(kinds: &[RecordKind]) -> Vec<&'static str> {
     kinds.iter().map(|k| k.name()).collect()
 }
+
+/// A cup on a table before the robot.
+pub fn cup() -> eh_contract::command::TargetBinding {
+    use eh_contract::geometry::{Pose, Vec3};
+    let mut pose = Pose::planar(0.6, 0.0, 0.0);
+    pose.position.z = 0.79;
+    eh_contract::command::TargetBinding {
+        argument: "object".into(),
+        r#ref: "cup_1".into(),
+        class_name: "cup".into(),
+        kind: eh_contract::scene::Kind::Object,
+        version: 2,
+        frame_id: "map".into(),
+        pose,
+        size: Vec3::new(0.08, 0.08, 0.1),
+        last_seen: eh_contract::Stamp(1),
+        support: None,
+    }
+}

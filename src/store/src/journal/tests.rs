@@ -214,6 +214,32 @@ fn a_full_disk_refuses_a_whole_batch_and_then_goes_on() {
 }
 
 #[test]
+fn what_is_written_together_is_written_as_a_whole_or_not_at_all() {
+    let mut journal = ExecutorJournal::in_memory().unwrap();
+    let known = record("c1");
+    journal.append(&known, "received", "{}", Stamp(1)).unwrap();
+    let head = journal.head();
+    let entries = |records: [&ExecutorRecord; 2]| {
+        records.map(|r| JournalEntry::new(r.clone(), "received", "{}".into(), Stamp(2)).unwrap())
+    };
+    // The second one is there already.
+    let refused = journal.append_all(&entries([&record("c2"), &known]));
+    assert!(
+        matches!(refused, Err(StoreError::Duplicate { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(journal.get("c2").unwrap(), None);
+    assert_eq!(journal.head(), head);
+    journal.append_all(&[]).unwrap();
+    assert_eq!(journal.head(), head);
+    journal
+        .append_all(&entries([&record("c2"), &record("c3")]))
+        .unwrap();
+    assert!(journal.get("c3").unwrap().is_some());
+    assert_eq!(journal.verify().unwrap().events, 3);
+}
+
+#[test]
 fn the_end_of_a_command_is_never_written_over() {
     let mut journal = ExecutorJournal::in_memory().unwrap();
     let mut one = record("c1");

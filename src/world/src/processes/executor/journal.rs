@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use eh_contract::Stamp;
 use eh_executor::journal::{HELD, NOTE_FAILPOINT};
-use eh_executor::{Journal, JournalFailure, RecordKind, Restored, RECENT};
+use eh_executor::{Journal, JournalFailure, RecordKind, Restored, Write, RECENT};
 use eh_ledger::executor::ExecutorRecord;
 
 use crate::context::{Context, JournalWrite};
-use crate::failpoint::Crash;
+use crate::disk::DiskTrouble;
+use crate::failpoint::{Crash, Moment};
 use crate::processes::harness::through_text;
 
 /// The journal while one decision is made. When the process ends at a write, nothing more is written, and
@@ -51,6 +52,34 @@ impl<'a, 'w> JournalOf<'a, 'w> {
     }
 }
 
+impl JournalOf<'_, '_> {
+    /// Writes all or none with one sync, and may end before, between and after.
+    fn commit_all(&mut self, writes: &[Write]) -> Result<Result<(), DiskTrouble>, Crash> {
+        let names = || writes.iter().map(|w| w.kind.failpoint());
+        let process = self.context.me.process;
+        for name in names() {
+            self.context.pass(name, Moment::Before)?;
+        }
+        let now = self.context.outside.now;
+        let disk = self.context.outside.disks.journal(process);
+        for write in writes {
+            let record = JournalWrite::Record(Box::new(write.record.clone()));
+            if let Err(trouble) = disk.write(now, record) {
+                disk.roll_back();
+                return Ok(Err(trouble));
+            }
+        }
+        for name in names() {
+            self.context.pass(name, Moment::Unsynced)?;
+        }
+        self.context.outside.disks.journal(process).sync();
+        for name in names() {
+            self.context.pass(name, Moment::After)?;
+        }
+        Ok(Ok(()))
+    }
+}
+
 impl Journal for JournalOf<'_, '_> {
     fn append(
         &mut self,
@@ -61,6 +90,20 @@ impl Journal for JournalOf<'_, '_> {
     ) -> Result<(), JournalFailure> {
         let write = JournalWrite::Record(Box::new(record.clone()));
         self.write(kind.failpoint(), write)
+    }
+
+    fn append_all(&mut self, writes: &[Write]) -> Result<(), JournalFailure> {
+        if self.ended {
+            return Err(JournalFailure("the process has ended".into()));
+        }
+        match self.commit_all(writes) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(trouble)) => Err(JournalFailure(trouble.words().into())),
+            Err(Crash) => {
+                self.ended = true;
+                Err(JournalFailure("the process has ended".into()))
+            }
+        }
     }
 
     fn get(&self, command_id: &str) -> Result<Option<ExecutorRecord>, JournalFailure> {
