@@ -3,7 +3,8 @@
 The graph holds as many objects as are asked for, a metre apart on average, and is measured as the node uses it:
 every change keeps versions, history and all indices, a query returns copies of what it found. emem 0.3.0 gets its
 own environment and runs in turn with the same number of things at the same density, without embeddings, in
-memory and with the durability that it has: write-ahead log and synchronous=NORMAL, where the scene's own is FULL.
+memory and with the durability that it has: write-ahead log and synchronous=NORMAL. Its durable batches are compared
+with batches of the scene that are set so, too; the node's own are FULL, which is printed beside.
 Its bytes are the growth of the process, the scene's are counted by its allocator.
 """
 
@@ -34,7 +35,8 @@ FIGURES = {
     "changes_s": ("ten changes since a version [µs]", 1e6),
     "frame_s": ("a frame of the camera [ms]", 1e3),
     "frame_detections": ("detections of such a frame", 1),
-    "durable_rate": ("new objects written durably [1/s]", 1),
+    "durable_rate": ("new objects written, synchronous=NORMAL [1/s]", 1),
+    "durable_full_rate": ("new objects written, synchronous=FULL [1/s]", 1),
     "durable_move_rate": ("moves written durably [1/s]", 1),
     "reload_s": ("reload [s]", 1),
     "bytes_per_object": ("bytes per object", 1),

@@ -76,8 +76,8 @@ fn label_of(object: &SceneObject) -> u64 {
 }
 
 impl Index {
-    /// The index of nodes, sorted once where each alone would be put into order.
-    pub(crate) fn of(objects: &[SceneObject]) -> Self {
+    /// The index of nodes, sorted once where each alone would be put into order; and the name of each of them.
+    pub(crate) fn of(objects: &[SceneObject]) -> (Self, Vec<Arc<str>>) {
         let mut index = Index {
             keys: HashMap::with_capacity(objects.len()),
             ..Index::default()
@@ -85,17 +85,17 @@ impl Index {
         let mut kinds: BTreeMap<Kind, Vec<Arc<str>>> = BTreeMap::new();
         let mut members: BTreeMap<u64, (Vec<Arc<str>>, &SceneObject)> = BTreeMap::new();
         let mut seen = Vec::with_capacity(objects.len());
+        let mut all = Vec::with_capacity(objects.len());
         for object in objects {
             let keys = Keys::of(object);
             let name: Arc<str> = Arc::from(object.r#ref.as_str());
             if index.keys.insert(Arc::clone(&name), keys).is_some() {
                 // A name that comes twice: the way that can take things back.
                 let mut index = Index::default();
-                for object in objects {
-                    index.put(object);
-                }
-                return index;
+                let names = objects.iter().map(|o| index.put(o)).collect();
+                return (index, names);
             }
+            all.push(Arc::clone(&name));
             if !keys.live {
                 continue;
             }
@@ -106,7 +106,7 @@ impl Index {
             let label = members.entry(keys.label);
             label.or_insert_with(|| (Vec::new(), object)).0.push(name);
         }
-        index.names = index.keys.keys().cloned().collect();
+        index.names = all.iter().cloned().collect();
         let versions = index.keys.iter().map(|(n, k)| (k.version, Arc::clone(n)));
         index.versions = versions.collect();
         index.seen = seen.into_iter().collect();
@@ -122,7 +122,7 @@ impl Index {
                 entry.members = names.into_iter().collect();
             }
         }
-        index
+        (index, all)
     }
 
     /// A node is there or has changed; returns its name, of which there is one copy.

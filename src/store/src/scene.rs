@@ -16,7 +16,7 @@ use std::path::Path;
 
 use eh_contract::scene::{Relation, SceneObject};
 use eh_scene::ChangeSet;
-use rusqlite::{params, Transaction};
+use rusqlite::{params, Statement, Transaction};
 use serde::de::DeserializeOwned;
 
 use crate::db::{Access, Database, Migration, Schema};
@@ -92,6 +92,10 @@ pub const SCHEMA: Schema = Schema {
     ],
 };
 
+const PUT_OBJECT: &str = "INSERT OR REPLACE INTO objects VALUES (?1, ?2, ?3)";
+
+const PUT_RELATION: &str = "INSERT OR REPLACE INTO relations VALUES (?1, ?2, ?3, ?4, ?5)";
+
 /// Records fewer than this are not worth a second thread.
 const TWO_THREADS: usize = 2000;
 
@@ -102,19 +106,21 @@ fn records_of_version_1(t: &Transaction<'_>) -> Result<(), rusqlite::Error> {
     }
     let mut objects =
         t.prepare("SELECT number, record FROM objects_1 JOIN map_numbers USING (map_id)")?;
+    let mut put = t.prepare(PUT_OBJECT)?;
     let mut rows = objects.query([])?;
     while let Some(row) = rows.next()? {
         let (map, text): (i64, String) = (row.get(0)?, row.get(1)?);
         let object: SceneObject = serde_json::from_str(&text).map_err(unreadable)?;
-        put_object(t, map, &object, &mut Vec::new())?;
+        put_object(&mut put, map, &object, &mut Vec::new())?;
     }
     let mut relations =
         t.prepare("SELECT number, record FROM relations_1 JOIN map_numbers USING (map_id)")?;
+    let mut put = t.prepare(PUT_RELATION)?;
     let mut rows = relations.query([])?;
     while let Some(row) = rows.next()? {
         let (map, text): (i64, String) = (row.get(0)?, row.get(1)?);
         let relation: Relation = serde_json::from_str(&text).map_err(unreadable)?;
-        put_relation(t, map, &relation, &mut Vec::new())?;
+        put_relation(&mut put, map, &relation, &mut Vec::new())?;
     }
     Ok(())
 }
@@ -300,32 +306,30 @@ impl SceneStore {
 }
 
 fn put_object(
-    t: &Transaction<'_>,
+    put: &mut Statement<'_>,
     map: i64,
     object: &SceneObject,
     buffer: &mut Vec<u8>,
 ) -> Result<(), rusqlite::Error> {
     let record = encode(object, buffer)?;
-    t.prepare_cached("INSERT OR REPLACE INTO objects VALUES (?1, ?2, ?3)")?
-        .execute(params![map, object.r#ref, record])?;
+    put.execute(params![map, object.r#ref, record])?;
     Ok(())
 }
 
 fn put_relation(
-    t: &Transaction<'_>,
+    put: &mut Statement<'_>,
     map: i64,
     relation: &Relation,
     buffer: &mut Vec<u8>,
 ) -> Result<(), rusqlite::Error> {
     let record = encode(relation, buffer)?;
-    t.prepare_cached("INSERT OR REPLACE INTO relations VALUES (?1, ?2, ?3, ?4, ?5)")?
-        .execute(params![
-            map,
-            relation.subject,
-            relation.relation.name(),
-            relation.object,
-            record
-        ])?;
+    put.execute(params![
+        map,
+        relation.subject,
+        relation.relation.name(),
+        relation.object,
+        record
+    ])?;
     Ok(())
 }
 
@@ -343,15 +347,17 @@ fn write(t: &Transaction<'_>, changes: &ChangeSet) -> Result<(), rusqlite::Error
         .prepare_cached("SELECT number FROM map_numbers WHERE map_id = ?1")?
         .query_row([map_id], |row| row.get(0))?;
     let mut buffer = Vec::new();
+    let mut put = t.prepare_cached(PUT_OBJECT)?;
     for object in &changes.objects {
-        put_object(t, map, object, &mut buffer)?;
+        put_object(&mut put, map, object, &mut buffer)?;
     }
     let mut drop = t.prepare_cached("DELETE FROM objects WHERE map = ?1 AND ref = ?2")?;
     for name in &changes.removed_objects {
         drop.execute(params![map, name])?;
     }
+    let mut put = t.prepare_cached(PUT_RELATION)?;
     for relation in &changes.relations {
-        put_relation(t, map, relation, &mut buffer)?;
+        put_relation(&mut put, map, relation, &mut buffer)?;
     }
     let mut drop = t.prepare_cached(
         "DELETE FROM relations
