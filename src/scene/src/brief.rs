@@ -225,7 +225,7 @@ pub(crate) fn robot_line(graph: &SceneGraph) -> String {
 /// Every edge of a node that its line does not tell, from both ends.
 pub(crate) fn edges(graph: &SceneGraph, object: &SceneObject, line: &mut String) {
     use RelationKind::{Holds, In, Near, On, Under};
-    for relation in [Near, Under, Holds] {
+    for relation in [Near, Holds] {
         for end in graph.objects_of(&object.r#ref, relation) {
             let _ = write!(line, " {} {end}", relation.name());
         }
@@ -249,7 +249,11 @@ pub(crate) fn object_line(graph: &SceneGraph, object: &SceneObject, now: Stamp) 
     if let Some(alias) = object.aliases.iter().find(|a| !a.is_ascii()) {
         let _ = write!(line, " {alias}");
     }
-    for (relation, word) in [(RelationKind::On, "on"), (RelationKind::In, "in")] {
+    for (relation, word) in [
+        (RelationKind::On, "on"),
+        (RelationKind::Under, "under"),
+        (RelationKind::In, "in"),
+    ] {
         let mut places = graph.objects_of(&object.r#ref, relation);
         // The room is told by the furniture.
         if relation == RelationKind::In

@@ -439,6 +439,7 @@ pub(crate) fn take_in_hand(
     }
     graph.unrelate_all(name, RelationKind::On, stamp);
     graph.unrelate_all(name, RelationKind::Near, stamp);
+    graph.unrelate_all(name, RelationKind::Under, stamp);
     for place in graph.objects_of(name, RelationKind::In) {
         if graph.get(&place).is_some_and(|o| o.kind != Kind::Room) {
             graph.unrelate(name, RelationKind::In, &place, stamp);
@@ -489,6 +490,7 @@ fn put(
         }
     }
     graph.unrelate_all(name, RelationKind::On, stamp);
+    graph.unrelate_all(name, RelationKind::Under, stamp);
     relate(graph, name, relation, place, stamp);
     mark(graph, name, run_id, stamp);
     if !seen_there {

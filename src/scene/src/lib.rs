@@ -12,7 +12,7 @@
 //! | [`association`] | which detection is which object |
 //! | [`grip`] | what the fingers feel, and what follows for what they hold |
 //! | `index`, `grid` | what a query looks at instead of everything |
-//! | [`relations`] | on, in and near from geometry, with hysteresis |
+//! | [`relations`] | on, in, under and near from geometry, with hysteresis |
 //! | [`effects`] | what a skill changed, after a SUCCESS verdict |
 //! | [`query`] | filters, region, nearest, text |
 //! | [`precondition`] | checks before a command starts |

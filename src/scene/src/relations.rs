@@ -1,4 +1,4 @@
-//! On, in and near from geometry, with hysteresis: what begins at one limit ends at a wider one, so that
+//! On, in, under and near from geometry, with hysteresis: what begins at one limit ends at a wider one, so that
 //! noise at the limit does not make a relation come and go.
 
 use std::collections::BTreeSet;
@@ -36,6 +36,19 @@ pub fn relate_object(
         None => (None, None),
     };
     set_only(graph, name, RelationKind::On, on.iter(), stamp, source);
+    let under = if held || support.is_some() {
+        None
+    } else {
+        cover_of(graph, &object, config)
+    };
+    set_only(
+        graph,
+        name,
+        RelationKind::Under,
+        under.iter(),
+        stamp,
+        source,
+    );
     let room = room_of(graph, &object, config);
     set_only(
         graph,
@@ -196,6 +209,35 @@ fn support_of(
     best.map(|(_, relation, name)| (relation, name))
 }
 
+/// The surface that an object is under: of the tops above it the lowest. A table's box reaches to the floor, so
+/// that what is between its legs is inside of it; what things are kept in is over nothing.
+fn cover_of(graph: &SceneGraph, object: &SceneObject, config: &SceneConfig) -> Option<String> {
+    let at = object.pose.position;
+    let own_top = at.z + object.size.z / 2.0;
+    let top = |place: &SceneObject| place.pose.position.z + place.size.z / 2.0;
+    graph
+        .around(at.x, at.y, config.on_margin_leave)
+        .into_iter()
+        .filter(|o| o.kind == Kind::Surface && o.r#ref != object.r#ref && !holds_things(o))
+        .filter(|place| {
+            let was = graph.has(&object.r#ref, RelationKind::Under, &place.r#ref);
+            // Well under it at first; then until it sticks out above or beside.
+            let (room_above, margin) = if was {
+                (0.0, config.on_margin_leave)
+            } else {
+                (config.on_height_leave, 0.0)
+            };
+            let gap = Footprint::new(&place.pose, place.size).distance(at.x, at.y);
+            own_top <= top(place) - room_above && gap <= margin
+        })
+        .min_by(|a, b| {
+            top(a)
+                .total_cmp(&top(b))
+                .then_with(|| a.r#ref.cmp(&b.r#ref))
+        })
+        .map(|place| place.r#ref.clone())
+}
+
 /// Furniture that things are kept in.
 fn holds_things(place: &SceneObject) -> bool {
     place
@@ -327,6 +369,25 @@ mod tests {
         put(&mut g, "cup", 2.0, 2.0, 0.85 + 0.12);
         assert!(!g.has("cup", RelationKind::On, "table"));
         assert!(g.has("cup", RelationKind::In, "left"));
+    }
+
+    #[test]
+    fn under_is_between_the_legs_until_it_sticks_out() {
+        let mut g = graph();
+        // The table's edge is at 2.5 m.
+        put(&mut g, "box", 2.53, 2.0, 0.05);
+        assert!(!g.has("box", RelationKind::Under, "table"), "beside it");
+        put(&mut g, "box", 2.4, 2.0, 0.05);
+        assert!(g.has("box", RelationKind::Under, "table"));
+        put(&mut g, "box", 2.53, 2.0, 0.05);
+        assert!(g.has("box", RelationKind::Under, "table"), "0.03 < 0.06");
+        put(&mut g, "box", 2.6, 2.0, 0.05);
+        assert!(!g.has("box", RelationKind::Under, "table"), "0.10 > 0.06");
+        // On the top, and within a drawer's height of it, it is not under it.
+        put(&mut g, "cup", 2.0, 2.0, 0.85);
+        assert!(!g.has("cup", RelationKind::Under, "table"));
+        put(&mut g, "cup", 2.0, 2.0, 0.70);
+        assert!(!g.has("cup", RelationKind::Under, "table"), "0.05 < 0.10");
     }
 
     #[test]
