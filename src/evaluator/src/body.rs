@@ -13,6 +13,7 @@ use eh_contract::Stamp;
 use serde_json::json;
 
 use crate::scope::{Finding, Fingers, Scope, Target};
+use crate::sights::OnTheWay;
 
 /// The robot's base near a target, or inside it when it is a room.
 pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
@@ -54,21 +55,25 @@ pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
                 }
             }
             if looked == 0 && hits.is_empty() {
-                let (missed, looks) = scope.missed_during_run(&target, origin, name);
-                if missed {
-                    return Finding::unknown(
-                        ids,
-                        format!("{name} was no longer seen where it was while the robot came near"),
-                    );
-                }
-                if looks == 0 {
-                    return Finding::unknown(
-                        ids,
-                        format!(
-                            "{name} was not looked at since the start, so that it may be elsewhere; look at it"
-                        ),
-                    );
-                }
+                let looks = match scope.seen_during_run(&target, origin, name) {
+                    OnTheWay::Seen(looks) => looks,
+                    OnTheWay::Missed => {
+                        return Finding::unknown(
+                            ids,
+                            format!(
+                                "{name} was no longer seen where it was while the robot came near"
+                            ),
+                        )
+                    }
+                    OnTheWay::HardlyLooked(looks) => {
+                        return Finding::unknown(
+                            ids,
+                            format!(
+                                "{looks} frames since the start looked at where {name} was, too few to tell that it is still there; look at it"
+                            ),
+                        )
+                    }
+                };
                 let mut finding = gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
                 finding.explanation += &format!(
                     "; it is not in view, and is taken to be where it was ({looks} looks there on the way)"

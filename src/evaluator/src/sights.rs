@@ -13,6 +13,17 @@ const VIEW_SHARE: f64 = 0.9;
 /// How much boxes of other objects are grown before they count as hiding something \[m\].
 const INFLATE: f64 = 0.02;
 
+/// What the frames of a run show of an object's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTheWay {
+    /// So few frames looked there that its absence would hardly have been noticed.
+    HardlyLooked(usize),
+    /// None of the last frames that looked there shows it.
+    Missed,
+    /// It was seen there, among so many looks.
+    Seen(usize),
+}
+
 impl<'a> Scope<'a> {
     /// Where an object was at the start: seen before it, else where the command says.
     pub fn origin(&self, target: &Target) -> Vec3 {
@@ -138,17 +149,21 @@ impl<'a> Scope<'a> {
         self.looks_in(self.frames(), place, except).len()
     }
 
-    /// Whether an object was missed on the way already: of the run's last frames that looked at its place none
-    /// shows it. That casts doubt, it proves nothing. And how many looked there.
-    pub fn missed_during_run(&self, target: &Target, place: Vec3, name: &str) -> (bool, usize) {
+    /// What the run itself shows of an object's place. An absence on the way casts doubt, it proves nothing; a place that
+    /// fewer frames looked at than that takes may have been emptied with nobody looking.
+    pub fn seen_during_run(&self, target: &Target, place: Vec3, name: &str) -> OnTheWay {
         let looks = self.looks_in(self.frames_since_start(), place, &[name]);
         // Fewer than prove an absence.
         let count = (2 * self.config.absence_frames).div_ceil(3);
-        let last = looks
-            .get(looks.len().saturating_sub(count)..)
-            .unwrap_or_default();
+        let Some(last) = looks.len().checked_sub(count).and_then(|n| looks.get(n..)) else {
+            return OnTheWay::HardlyLooked(looks.len());
+        };
         let hits = self.hits_in(last.to_vec(), target, place, self.config.search_radius);
-        (last.len() >= count && hits.is_empty(), looks.len())
+        if hits.is_empty() {
+            OnTheWay::Missed
+        } else {
+            OnTheWay::Seen(looks.len())
+        }
     }
 
     fn looks_in(

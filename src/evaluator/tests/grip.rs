@@ -260,11 +260,13 @@ fn what_was_not_looked_at_since_the_start_may_have_been_carried_away() {
     let v = drive("cup_1", 0);
     assert_eq!(v.outcome, Outcome::Unknown, "{v:#?}");
     assert!(
-        v.reason.contains("was not looked at since the start"),
+        v.reason.contains("0 frames since the start looked"),
         "{}",
         v.reason
     );
-    assert_eq!(drive("cup_1", 1).outcome, Outcome::Success);
+    // Two thirds of the three of these tests: with fewer it would hardly have been missed.
+    assert_eq!(drive("cup_1", 1).outcome, Outcome::Unknown);
+    assert_eq!(drive("cup_1", 2).outcome, Outcome::Success);
     // Furniture stays where it is.
     assert_eq!(drive("table_1", 0).outcome, Outcome::Success);
 }
