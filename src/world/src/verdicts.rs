@@ -11,7 +11,8 @@ use eh_contract::command::TargetBinding;
 use eh_contract::run_event::{RunEvent, RunEventKind};
 use eh_contract::scene::Kind;
 use eh_contract::verdict::{Outcome, Verdict};
-use eh_sim::{GroundTruth, JointState, ObjectTruth, Robot, Support};
+use eh_sim::nalgebra::{Isometry3, Point3};
+use eh_sim::{Frustum, GroundTruth, JointState, ObjectTruth, Robot, Support};
 
 use crate::clock::{time_of, Every};
 
@@ -25,6 +26,10 @@ const LIFTED: f64 = 0.05;
 const OPEN: f64 = 0.09;
 /// `arm`: deviation of each joint \[rad\].
 const ARM: f64 = 0.08;
+/// `visible` for furniture: the share of its top that the camera covers.
+const COVERED: f64 = 0.5;
+/// Points along each edge of a top for which it is told whether they are in view.
+const GRID: usize = 10;
 /// Most runs of one world.
 const MOST: usize = 512;
 
@@ -35,6 +40,8 @@ struct Moment {
     truth: GroundTruth,
     fingers: f64,
     joints: Vec<JointState>,
+    /// What the camera can see, and its optical frame truly in the map.
+    camera: (Frustum, Isometry3<f64>),
 }
 
 impl Moment {
@@ -44,7 +51,14 @@ impl Moment {
             truth: robot.ground_truth(),
             fingers: robot.gripper_state().position,
             joints: robot.joint_states(),
+            // The frame is the same for images of any size.
+            camera: (robot.frustum(), robot.camera_view(1, 1).1),
         }
+    }
+
+    fn sees(&self, point: &Point3<f64>) -> bool {
+        let (frustum, pose) = &self.camera;
+        frustum.contains(&pose.inverse_transform_point(point))
     }
 }
 
@@ -146,7 +160,17 @@ impl VerdictReferee {
         let present = Moment::of(robot, now);
         let start = run.started.and_then(at);
         let end = run.ended.and_then(at).unwrap_or_else(|| present.clone());
-        let truth = |moment: &Moment| holds(&run.event, start.as_ref(), moment);
+        let truth = |moment: &Moment| {
+            let since = run.started.unwrap_or(moment.at);
+            let meanwhile = |m: &&Moment| m.at >= since && m.at <= moment.at;
+            match run.event.skill.as_str() {
+                "look_at" => has_looked(
+                    &run.event,
+                    self.moments.iter().filter(meanwhile).chain([moment]),
+                ),
+                _ => holds(&run.event, start.as_ref(), moment),
+            }
+        };
         let (Some(holds), Some(held)) = (truth(&present), truth(&end)) else {
             self.unreferred += 1;
             return;
@@ -228,6 +252,32 @@ fn holds(event: &RunEvent, start: Option<&Moment>, now: &Moment) -> Option<bool>
         }
         _ => None,
     }
+}
+
+/// Whether the camera has covered a piece of furniture in these moments together; `None` for targets of other kinds,
+/// whose sight may be hidden. Nothing hides the tops of the homes that are made up here.
+fn has_looked<'a>(
+    event: &RunEvent,
+    moments: impl Iterator<Item = &'a Moment> + Clone,
+) -> Option<bool> {
+    let target = event.targets.iter().find(|t| t.argument == "target")?;
+    if !matches!(target.kind, Kind::Surface | Kind::Container) {
+        return None;
+    }
+    let (at, size) = (target.pose.position, target.size);
+    let along =
+        |i: usize, middle: f64, edge: f64| middle + edge * ((i as f64 + 0.5) / GRID as f64 - 0.5);
+    let points = (0..GRID * GRID).map(|n| {
+        Point3::new(
+            along(n % GRID, at.x, size.x),
+            along(n / GRID, at.y, size.y),
+            at.z + size.z / 2.0,
+        )
+    });
+    let seen = points
+        .filter(|p| moments.clone().any(|m| m.sees(p)))
+        .count();
+    Some(seen as f64 >= COVERED * (GRID * GRID) as f64)
 }
 
 /// Whether the base is at the target, which is where it is now.
