@@ -18,7 +18,7 @@ use eh_model_client::ModelClient;
 use eh_ros_edge::convert::scene::detection_frame;
 use eh_ros_edge::convert::skill::run_event;
 use eh_ros_edge::{
-    qos, serve_action, streams, GoalClient, GoalDecision, NodeClock, Streams, TfListener,
+    qos, serve_action, streams, GoalClient, GoalDecision, NodeClock, Pace, Streams, TfListener,
 };
 use parking_lot::Mutex;
 use rclrs::{log_info, log_warn, IntoPrimitiveOptions, Node, RclrsError, ToLogParams};
@@ -59,6 +59,12 @@ const MAX_EVALUATIONS: usize = 32;
 /// Most frames of detections that wait for their transform.
 const MAX_WAITING: usize = 64;
 
+/// How long the streams are left alone at a time while no run is watched.
+const REST: Duration = Duration::from_millis(100);
+
+/// How long everything is looked at when it comes after a word about a run.
+const WATCH: Duration = Duration::from_secs(60);
+
 /// Time between two log lines of one kind.
 const LOG_PERIOD: Duration = Duration::from_secs(5);
 
@@ -82,6 +88,7 @@ pub(crate) struct Shared {
     /// What a model is shown.
     pub(crate) views: Views,
     tf: TfListener,
+    pace: Pace,
 }
 
 pub(crate) struct Core {
@@ -112,12 +119,19 @@ impl EvaluatorNode {
         } else {
             None
         };
+        let clock = NodeClock::of(node);
         let shared = Arc::new(Shared {
+            // Simulated time may pass faster.
+            pace: Pace::new(if clock.is_simulated() {
+                Duration::ZERO
+            } else {
+                REST
+            }),
             judge: Mutex::new(parameters.judge.judge(parameters.model.judges.clone())),
             external,
             model,
             views: Views::default(),
-            clock: NodeClock::of(node),
+            clock,
             tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {
                 buffer: EvidenceBuffer::new(parameters.config.clone()),
@@ -178,6 +192,7 @@ impl Shared {
                 reason: format!("{MAX_EVALUATIONS} evaluations are running; ask again later"),
             };
         }
+        self.pace.hurry(WATCH);
         core.evaluations += 1;
         GoalDecision::Accept
     }
@@ -295,6 +310,7 @@ impl Shared {
     }
 
     fn note(&self, message: &RunEvent) {
+        self.pace.hurry(WATCH);
         let now = self.now();
         let event = match run_event(message) {
             Ok(event) => event,
@@ -350,7 +366,7 @@ fn subscribe_sensors(
     let p = &shared.parameters;
     let take = shared.clone();
     let joints = streams.create_subscription::<JointState, _>(
-        p.joint_states_topic.as_str().qos(qos::sensor_data()),
+        p.joint_states_topic.as_str().qos(qos::newest_sensor_data()),
         move |message: JointState| {
             let now = take.now();
             let (sample, gripper) = samples::joints(&message, &take.parameters.gripper_joint, now);
@@ -362,11 +378,13 @@ fn subscribe_sensors(
             if !sample.positions.is_empty() {
                 core.provider.hand_in(Observation::Joints(sample));
             }
+            drop(core);
+            take.pace.rest();
         },
     )?;
     let take = shared.clone();
     let odom = streams.create_subscription::<Odometry, _>(
-        p.odom_topic.as_str().qos(qos::sensor_data()),
+        p.odom_topic.as_str().qos(qos::newest_sensor_data()),
         move |message: Odometry| {
             let now = take.now();
             let sample = samples::twist(&message, now);
@@ -376,7 +394,7 @@ fn subscribe_sensors(
     )?;
     let take = shared.clone();
     let scan = streams.create_subscription::<LaserScan, _>(
-        p.scan_topic.as_str().qos(qos::sensor_data()),
+        p.scan_topic.as_str().qos(qos::newest_sensor_data()),
         move |message: LaserScan| {
             let now = take.now();
             let p = &take.parameters;

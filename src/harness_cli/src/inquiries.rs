@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::{words, Became, Command, End, Failure};
 
 /// Longest wait for what late joiners get, where nobody is known who tells it.
-const LATCHED: Duration = Duration::from_secs(2);
+const LATCHED: Duration = Duration::from_secs(4);
 
 /// Longest wait for what somebody in the graph tells, on a busy machine.
 const TOLD: Duration = Duration::from_secs(8);
@@ -140,12 +140,18 @@ async fn status(link: &Link) -> Result<End, Failure> {
             h.protection.as_ref().map(words::protection)
         })
         .await?;
+    // The same node tells it.
+    let longest = if protection.is_some() {
+        LATCHED
+    } else {
+        Duration::ZERO
+    };
     println!(
         "protection  {}",
         protection.unwrap_or_else(|| heard("protection_node"))
     );
     let lease = link
-        .told("control_lease", LATCHED, TOLD, |h| {
+        .told("control_lease", longest, TOLD, |h| {
             h.lease.as_ref().map(words::lease)
         })
         .await?;

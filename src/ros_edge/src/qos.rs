@@ -41,6 +41,11 @@ pub fn sensor_data() -> QoSProfile {
     QoSProfile::sensor_data_default()
 }
 
+/// Sensor data of which only the newest is looked at, as by [`crate::Pace`].
+pub fn newest_sensor_data() -> QoSProfile {
+    QoSProfile::sensor_data_default().keep_last(1)
+}
+
 /// Velocity commands: only the newest one counts, and it must arrive.
 pub fn velocity_command() -> QoSProfile {
     QoSProfile::topics_default()

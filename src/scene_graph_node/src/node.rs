@@ -8,7 +8,7 @@ use eh_contract::geometry::Pose;
 use eh_contract::Stamp;
 use eh_ros_edge::convert::command::stamp_msg;
 use eh_ros_edge::convert::{scene as convert_scene, time_ns};
-use eh_ros_edge::{qos, streams, NodeClock, Streams, TfListener};
+use eh_ros_edge::{qos, streams, NodeClock, Pace, Streams, TfListener};
 use eh_scene::{ChangeSet, GripReading, Scene};
 use parking_lot::Mutex;
 use rclrs::{
@@ -30,6 +30,9 @@ use crate::{Error, Parameters};
 ///
 /// A query looks by itself; this is for those who listen, and frames of detections come a few times a second.
 const CYCLE: Duration = Duration::from_millis(100);
+
+/// How long the streams are left alone at a time: as long as what is seen waits for the next cycle.
+const REST: Duration = Duration::from_millis(100);
 
 /// Oldest transform of the robot that still tells where it is.
 const ROBOT_AGE: Duration = Duration::from_secs(1);
@@ -56,6 +59,7 @@ pub(crate) struct Shared {
     publisher: Publisher<SceneGraphMsg>,
     markers: Publisher<MarkerArray>,
     tf: TfListener,
+    pace: Pace,
     pub(crate) core: Mutex<Core>,
 }
 
@@ -120,6 +124,12 @@ impl SceneGraphNode {
             publisher: node.create_publisher("scene_graph".qos(qos::state_latched(1)))?,
             markers: node.create_publisher("scene_markers".qos(qos::state_latched(1)))?,
             tf: TfListener::new(node, &streams)?,
+            // Simulated time may pass faster.
+            pace: Pace::new(if clock.is_simulated() {
+                Duration::ZERO
+            } else {
+                REST
+            }),
             core: Mutex::new(Core {
                 scene,
                 camera: Camera::new(parameters.image_memory),
@@ -428,12 +438,13 @@ fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Vec<Box<dyn Any>
     if !p.gripper_joint.is_empty() {
         let take = shared.clone();
         let joints = streams.create_subscription::<JointState, _>(
-            p.joint_states_topic.as_str().qos(qos::sensor_data()),
+            p.joint_states_topic.as_str().qos(qos::newest_sensor_data()),
             move |message: JointState| {
                 let joint = &take.parameters.gripper_joint;
                 if let Some(reading) = grip_reading(&message, joint, take.now()) {
                     take.core.lock().grip = Some(reading);
                 }
+                take.pace.rest();
             },
         )?;
         handles.push(Box::new(joints));
