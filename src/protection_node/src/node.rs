@@ -9,7 +9,7 @@ use eh_protection::kept_stop::KeptStop;
 use eh_protection::lease::{ControlLease, LeaseView};
 use eh_protection::scan::{Mounting, ScanError};
 use eh_protection::{Decision, Mode, Protection, Velocity};
-use eh_ros_edge::{convert, qos, streams, NodeClock, Streams, TfListener};
+use eh_ros_edge::{convert, qos, streams, NodeClock, Pace, Streams, TfListener};
 use parking_lot::Mutex;
 use rclrs::{
     log_error, log_info, log_warn, IntoPrimitiveOptions, IntoTimerOptions, Node, Publisher,
@@ -31,6 +31,14 @@ use crate::{messages, Error, Parameters};
 
 /// The state goes out at least this often, and publishers are counted as often.
 const STATE_PERIOD: Duration = Duration::from_millis(400);
+
+/// How long odometry is left alone at a time, and how often is decided and told, while nobody commands anything;
+/// a scan is decided about when it comes.
+const REST: Duration = Duration::from_millis(100);
+const CALM_PERIOD: Duration = Duration::from_millis(200);
+
+/// How long after a command, a declared run or a stop everything is looked at when it comes.
+const WATCH: Duration = Duration::from_secs(5);
 
 /// Longest wait for the disk before a grant or a reset is refused.
 pub(crate) const DISK_TIMEOUT: Duration = Duration::from_secs(3);
@@ -58,6 +66,8 @@ pub(crate) struct Shared {
     lease: Publisher<LeaseMsg>,
     pub(crate) keeper: LeaseKeeper,
     pub(crate) stops: StopKeeper,
+    /// In no hurry while nobody commands anything.
+    pace: Pace,
     pub(crate) core: Mutex<Core>,
 }
 
@@ -65,6 +75,8 @@ pub(crate) struct Core {
     pub(crate) protection: Protection,
     pub(crate) lease: ControlLease,
     latest: Duration,
+    /// When was decided last.
+    decided_at: Duration,
     output_publishers: usize,
     // What was published last, to tell changes.
     told: Option<Told>,
@@ -123,10 +135,17 @@ impl ProtectionNode {
             lease: node.create_publisher("control_lease".qos(qos::state_latched(1)))?,
             keeper,
             stops,
+            pace: Pace::new(if clock.is_simulated() {
+                // Its time may pass faster.
+                Duration::ZERO
+            } else {
+                REST.min(parameters.protection.odom_timeout / 4)
+            }),
             core: Mutex::new(Core {
                 protection,
                 lease: ControlLease::new(parameters.protection.lease, opened.token),
                 latest: Duration::ZERO,
+                decided_at: Duration::ZERO,
                 output_publishers: 1,
                 told: None,
                 told_at: None,
@@ -146,6 +165,7 @@ impl ProtectionNode {
         let mut handles: Vec<Box<dyn Any>> = Vec::new();
         handles.push(subscribe_velocity(&shared, &streams)?);
         handles.extend(subscribe_sensors(&shared, &streams, &tf)?);
+        handles.push(subscribe_odometry(&shared)?);
         handles.push(Box::new(tf));
         handles.extend(serve(&shared)?);
         let every = shared.clone();
@@ -161,6 +181,7 @@ impl ProtectionNode {
             )?,
         ));
         handles.push(Box::new(streams));
+        shared.hurry();
         shared.act();
         log_info!(
             node.logger(),
@@ -192,7 +213,19 @@ impl ProtectionNode {
 impl Shared {
     /// Decides and gives out the velocity; then tells what has changed.
     fn act(&self) {
+        if !self.pace.is_hurried() {
+            let mut core = self.core.lock();
+            let now = self.now(&mut core);
+            if now.saturating_sub(core.decided_at) < CALM_PERIOD {
+                return;
+            }
+        }
         self.with_core(|_, _| {});
+    }
+
+    /// Something is about to move or to stop.
+    pub(crate) fn hurry(&self) {
+        self.pace.hurry(WATCH);
     }
 
     /// Changes something, then decides and gives out the velocity at once.
@@ -200,6 +233,7 @@ impl Shared {
         let mut core = self.core.lock();
         let now = self.now(&mut core);
         let value = change(&mut core, now);
+        core.decided_at = now;
         core.protection.stop_not_kept(self.stops.trouble());
         let decision = core.decide(now);
         if let Err(error) = self.velocity.publish(decision.output, self.clock.ros_ns()) {
@@ -383,6 +417,7 @@ fn subscribe_velocity(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn
         Box::new(streams.create_subscription::<TwistStamped, _>(
             topic,
             move |message: TwistStamped| {
+                take.hurry();
                 let frame = &message.header.frame_id;
                 let age = take.age(convert::time_ns(&message.header.stamp));
                 let wanted = &take.parameters.base_frame;
@@ -404,6 +439,7 @@ fn subscribe_velocity(shared: &Arc<Shared>, streams: &Streams) -> Result<Box<dyn
     } else {
         Box::new(
             streams.create_subscription::<Twist, _>(topic, move |message: Twist| {
+                take.hurry();
                 let command = messages::twist_command(&message);
                 take.with_core(|core, now| core.protection.command(now, Duration::ZERO, command));
             })?,
@@ -438,26 +474,10 @@ fn subscribe_sensors(
         },
     )?;
     let take = shared.clone();
-    let odom = streams.create_subscription::<Odometry, _>(
-        shared
-            .parameters
-            .odom_topic
-            .as_str()
-            .qos(qos::sensor_data()),
-        move |message: Odometry| {
-            let age = take.age(convert::time_ns(&message.header.stamp));
-            let (l, a) = (&message.twist.twist.linear, &message.twist.twist.angular);
-            let (linear, angular) = (l.x.hypot(l.y), a.z);
-            // The next decision is soon enough: odometry confirms a stop, it changes no velocity.
-            let mut core = take.core.lock();
-            let now = take.now(&mut core);
-            core.protection.odom(now, age, linear, angular);
-        },
-    )?;
-    let take = shared.clone();
     let runs = streams.create_subscription::<DeclaredRun, _>(
         "declared_runs".qos(qos::control()),
         move |message: DeclaredRun| {
+            take.hurry();
             let run = messages::declared_run(message);
             let name = format!("{} of {}", run.run_id, run.executor);
             if !take.with_core(|core, now| core.protection.declared_run(now, run)) {
@@ -468,7 +488,33 @@ fn subscribe_sensors(
             }
         },
     )?;
-    Ok(vec![Box::new(scan), Box::new(odom), Box::new(runs)])
+    Ok(vec![Box::new(scan), Box::new(runs)])
+}
+
+/// Odometry has streams of its own, which rest while nobody commands anything.
+fn subscribe_odometry(shared: &Arc<Shared>) -> Result<Box<dyn Any>, RclrsError> {
+    let own = streams(&shared.node)?;
+    let take = shared.clone();
+    let odom = own.create_subscription::<Odometry, _>(
+        shared
+            .parameters
+            .odom_topic
+            .as_str()
+            .qos(qos::newest_sensor_data()),
+        move |message: Odometry| {
+            let age = take.age(convert::time_ns(&message.header.stamp));
+            let (l, a) = (&message.twist.twist.linear, &message.twist.twist.angular);
+            let (linear, angular) = (l.x.hypot(l.y), a.z);
+            {
+                // The next decision is soon enough: odometry confirms a stop, it changes no velocity.
+                let mut core = take.core.lock();
+                let now = take.now(&mut core);
+                core.protection.odom(now, age, linear, angular);
+            }
+            take.pace.rest();
+        },
+    )?;
+    Ok(Box::new((own, odom)))
 }
 
 fn serve(shared: &Arc<Shared>) -> Result<Vec<Box<dyn Any>>, RclrsError> {

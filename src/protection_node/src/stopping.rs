@@ -12,6 +12,7 @@ use crate::node::{Shared, DISK_TIMEOUT};
 
 impl Shared {
     pub(crate) fn request_stop(&self, request: RequestStop_Request) -> RequestStop_Response {
+        self.hurry();
         let stop = StopRequest {
             stop_id: request.stop_id,
             source: request.source,

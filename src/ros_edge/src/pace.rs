@@ -43,6 +43,12 @@ impl Pace {
         self.changed.notify_all();
     }
 
+    /// Whether everything is looked at when it comes.
+    pub fn is_hurried(&self) -> bool {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        self.period.is_zero() || inner.hurried_until.is_some_and(|at| at > Instant::now())
+    }
+
     /// Sleeps until the period is over or somebody is in a hurry. What came during the sleep is looked at
     /// before the next one.
     pub fn rest(&self) {
@@ -73,7 +79,10 @@ mod tests {
     #[test]
     fn nobody_sleeps_in_a_hurry_and_a_hurry_wakes_who_sleeps() {
         let pace = Arc::new(Pace::new(Duration::from_secs(3600)));
+        assert!(!pace.is_hurried());
         pace.hurry(Duration::from_secs(3600));
+        assert!(pace.is_hurried());
+        assert!(Pace::new(Duration::ZERO).is_hurried());
         // Would take an hour each.
         pace.rest();
         pace.rest();

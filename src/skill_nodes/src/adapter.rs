@@ -11,7 +11,7 @@ use eh_contract::Stamp;
 use eh_executor::{Executor, Turn};
 use eh_ledger::admission::KnownSkill;
 use eh_ros_edge::convert::command::beacon_msg;
-use eh_ros_edge::{qos, NodeClock, Shutdown};
+use eh_ros_edge::{qos, NodeClock, Shutdown, Streams};
 use eh_skills::catalog::{self, Adapter};
 use rand::rngs::StdRng;
 use rand::SeedableRng;
@@ -88,7 +88,13 @@ impl Running {
         handles.push(Box::new(execute_skill::serve(node, &inbox)?));
         // Beacons and the executor count from the same moment.
         let began = budget_now(&clock);
-        handles.extend(beacon(node, &clock, &boot_id, began)?);
+        handles.extend(beacon(
+            node,
+            &surroundings.streams,
+            &clock,
+            &boot_id,
+            began,
+        )?);
         let senses = NodeSenses {
             surroundings,
             foreign,
@@ -228,6 +234,7 @@ fn foreign(
 /// Tells this executor's own clock, also while the loop waits for the disk.
 fn beacon(
     node: &Node,
+    streams: &Streams,
     clock: &NodeClock,
     boot_id: &str,
     began: Duration,
@@ -248,9 +255,9 @@ fn beacon(
     };
     // Who listens counts its age on the budget clock.
     let timer = if clock.is_simulated() {
-        node.create_timer_repeating(BEACON_PERIOD.node_time(), tell)?
+        streams.create_timer_repeating(BEACON_PERIOD.node_time(), tell)?
     } else {
-        node.create_timer_repeating(BEACON_PERIOD.steady_time(), tell)?
+        streams.create_timer_repeating(BEACON_PERIOD.steady_time(), tell)?
     };
     Ok(vec![Box::new(timer)])
 }

@@ -78,7 +78,7 @@ struct Motion {
 pub(crate) struct Surroundings {
     clock: NodeClock,
     adapter: Adapter,
-    streams: Streams,
+    pub(crate) streams: Streams,
     motion: Mutex<Option<Motion>>,
     inner: Mutex<Inner>,
     tf: TfListener,
