@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! world_seeds [--seeds N] [--from SEED] [--jobs J] [--calm]      many runs; exit code 1 at a violation
+//! world_seeds ... --first                                        no run after the first with a violation
 //! world_seeds --replay SEED [--trace] [--calm]                   one run again
 //! ```
 //!
@@ -24,11 +25,12 @@ struct Options {
     replay: Option<u64>,
     trace: bool,
     calm: bool,
+    first: bool,
     forgets: usize,
 }
 
 const USAGE: &str =
-    "usage: world_seeds [--seeds N] [--from SEED] [--jobs J] [--calm] | --replay SEED [--trace]";
+    "usage: world_seeds [--seeds N] [--from SEED] [--jobs J] [--calm] [--first] | --replay SEED [--trace]";
 
 fn options() -> Result<Options, String> {
     let mut options = Options {
@@ -38,6 +40,7 @@ fn options() -> Result<Options, String> {
         replay: None,
         trace: false,
         calm: false,
+        first: false,
         forgets: 0,
     };
     let mut arguments = std::env::args().skip(1);
@@ -55,6 +58,7 @@ fn options() -> Result<Options, String> {
             "--replay" => options.replay = Some(number()?),
             "--trace" => options.trace = true,
             "--calm" => options.calm = true,
+            "--first" => options.first = true,
             other => return Err(format!("{other} is no option. {USAGE}")),
         }
     }
@@ -136,7 +140,7 @@ impl Sum {
 
 fn many(options: &Options, shared: &Shared) -> Result<bool, WorldError> {
     let next = AtomicU64::new(options.from);
-    let end = options.from + options.seeds;
+    let end = AtomicU64::new(options.from + options.seeds);
     let sum = Mutex::new(Sum::default());
     let trouble = Mutex::new(None);
     let began = Instant::now();
@@ -144,11 +148,14 @@ fn many(options: &Options, shared: &Shared) -> Result<bool, WorldError> {
         for _ in 0..options.jobs {
             scope.spawn(|| loop {
                 let seed = next.fetch_add(1, Ordering::Relaxed);
-                if seed >= end {
+                if seed >= end.load(Ordering::Relaxed) {
                     return;
                 }
                 match run(seed, options, shared, false) {
                     Ok(report) => {
+                        if options.first && !report.violations.is_empty() {
+                            end.fetch_min(seed, Ordering::Relaxed);
+                        }
                         // A thread that panicked has said so; the others go on.
                         let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
                         sum.add(&report);
@@ -167,6 +174,11 @@ fn many(options: &Options, shared: &Shared) -> Result<bool, WorldError> {
     }
     let mut sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
     sum.bad.sort();
+    if let (true, Some((first, _))) = (options.first, sum.bad.first()) {
+        // Another thread may have been further already.
+        let first = *first;
+        sum.bad.retain(|(seed, _)| *seed == first);
+    }
     tell(&sum, options, took);
     Ok(sum.bad.is_empty())
 }
@@ -179,7 +191,7 @@ fn tell(sum: &Sum, options: &Options, took: Duration) {
         took.as_secs_f64(),
         sum.runs as f64 / took.as_secs_f64().max(1e-9),
         options.from,
-        options.from + options.seeds - 1,
+        options.from + sum.runs.max(1) - 1,
     );
     println!(
         "messages: {} sent, {} lost, {} doubled, {} overtaken",

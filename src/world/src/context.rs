@@ -9,6 +9,7 @@ use eh_contract::Stamp;
 use eh_ledger::executor::ExecutorRecord;
 use eh_ledger::issuer::IssuerRecord;
 use eh_ledger::issuer_policy::Now;
+use eh_protection::kept_stop::StopChange;
 use eh_scene::ChangeSet;
 
 use crate::clock::{stamp, ProcessClock};
@@ -53,6 +54,8 @@ pub struct Disks {
     pub scene: Disk<ChangeSet>,
     /// Tokens of the control lease.
     pub tokens: Disk<u64>,
+    /// Stops and resets of protection; the last one counts.
+    pub stops: Disk<StopChange>,
 }
 
 impl Disks {
@@ -65,6 +68,11 @@ impl Disks {
         }
     }
 
+    /// Whether a stop is latched, as far as protection's disk knows.
+    pub fn stop_is_kept(&self) -> bool {
+        matches!(self.stops.durable().last(), Some(StopChange::Latched(_)))
+    }
+
     /// What was not synced by a process is lost.
     pub fn crash(&mut self, process: ProcessId) {
         match process {
@@ -72,7 +80,10 @@ impl Disks {
             ProcessId::Navigation => self.navigation.crash(),
             ProcessId::Manipulation => self.manipulation.crash(),
             ProcessId::Scene => self.scene.crash(),
-            ProcessId::Protection => self.tokens.crash(),
+            ProcessId::Protection => {
+                self.tokens.crash();
+                self.stops.crash();
+            }
             ProcessId::Evaluator
             | ProcessId::Robot
             | ProcessId::Client

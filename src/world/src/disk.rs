@@ -67,17 +67,21 @@ impl<W> Disk<W> {
         self.forgets = forgets;
     }
 
+    /// Why it can't be written at this time.
+    pub fn trouble(&self, now: Duration) -> Option<DiskTrouble> {
+        self.episodes
+            .iter()
+            .find(|e| (e.from..e.until).contains(&now))
+            .map(|e| e.trouble)
+    }
+
     /// Writes without making durable.
     ///
     /// # Errors
     /// [`DiskTrouble`] during an episode; nothing was written then.
     pub fn write(&mut self, now: Duration, what: W) -> Result<(), DiskTrouble> {
-        if let Some(episode) = self
-            .episodes
-            .iter()
-            .find(|e| (e.from..e.until).contains(&now))
-        {
-            return Err(episode.trouble);
+        if let Some(trouble) = self.trouble(now) {
+            return Err(trouble);
         }
         self.buffered.push(what);
         Ok(())

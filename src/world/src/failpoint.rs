@@ -53,6 +53,14 @@ pub mod own {
     pub const LEASE_ANSWER: &str = "protection.answer_lease";
     /// Protection publishes the lease.
     pub const LEASE_NEWS: &str = "protection.publish_lease";
+    /// Protection keeps a stop.
+    pub const STOP_KEEP: &str = "protection.keep_stop";
+    /// Protection keeps that a stop was taken back.
+    pub const RESET_KEEP: &str = "protection.keep_reset";
+    /// Protection answers about a stop or a reset.
+    pub const STOP_ANSWER: &str = "protection.answer_stop";
+    /// Protection publishes its state.
+    pub const STATE_NEWS: &str = "protection.publish_state";
     /// The scene graph keeps a batch.
     pub const SCENE_WRITE: &str = "scene.write";
     /// The scene graph answers about effects.
@@ -81,7 +89,10 @@ pub fn is_write(name: &str) -> bool {
                 | eh_harness::Effect::SAVE_TASK
                 | eh_harness::Effect::JOURNAL
         )
-        || matches!(name, own::LEASE_KEEP | own::SCENE_WRITE)
+        || matches!(
+            name,
+            own::LEASE_KEEP | own::STOP_KEEP | own::RESET_KEEP | own::SCENE_WRITE
+        )
 }
 
 /// Every name of a process.
@@ -105,7 +116,15 @@ pub fn names(process: ProcessId) -> Vec<&'static str> {
             .collect(),
         ProcessId::Scene => vec![own::SCENE_WRITE, own::SCENE_APPLIED, own::SCENE_ANSWER],
         ProcessId::Evaluator => vec![own::VERDICT],
-        ProcessId::Protection => vec![own::LEASE_KEEP, own::LEASE_ANSWER, own::LEASE_NEWS],
+        ProcessId::Protection => vec![
+            own::LEASE_KEEP,
+            own::LEASE_ANSWER,
+            own::LEASE_NEWS,
+            own::STOP_KEEP,
+            own::RESET_KEEP,
+            own::STOP_ANSWER,
+            own::STATE_NEWS,
+        ],
         ProcessId::Robot | ProcessId::Client | ProcessId::Operator | ProcessId::Rival => vec![],
     }
 }
@@ -304,8 +323,8 @@ mod tests {
         assert_eq!(unique.len(), places.len());
         assert!(places.contains(&PLACE));
         let unsynced = |p: &&Place| p.moment == Moment::Unsynced;
-        // Two executors with 14 kinds of records and a note each, three of the harness, token and scene.
-        assert_eq!(places.iter().filter(unsynced).count(), 2 * 15 + 3 + 2);
+        // Two executors with 14 kinds of records and a note each, three of the harness, token, stop, reset, scene.
+        assert_eq!(places.iter().filter(unsynced).count(), 2 * 15 + 3 + 4);
     }
 
     #[test]

@@ -199,6 +199,11 @@ impl Network {
         self.is_linked(from, to, now) && (party.alive || now < party.noticed)
     }
 
+    /// Whether the link between two processes is cut.
+    pub fn is_cut(&self, a: ProcessId, b: ProcessId, now: Duration) -> bool {
+        self.cut(a, b, now).is_some()
+    }
+
     fn cut(&self, a: ProcessId, b: ProcessId, now: Duration) -> Option<Cut> {
         self.cuts
             .iter()

@@ -5,7 +5,9 @@ mod ending;
 mod executors;
 mod issuer;
 mod motion;
+mod promises;
 mod starts;
+mod stops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,6 +20,7 @@ use crate::context::{HarnessWrite, JournalWrite, Outside};
 use crate::network::Conditions;
 use crate::process_id::ProcessId;
 use crate::processes::harness::tasks;
+use crate::processes::protection::ProtectionView;
 use crate::report::{Report, Violation};
 use crate::robot::RobotProcess;
 
@@ -41,10 +44,19 @@ pub struct Referee {
     /// Commands whose executor has seen them started, by its disk.
     started: BTreeSet<String>,
     uuids: BTreeSet<GoalId>,
+    dispatches: BTreeSet<GoalId>,
+    /// Failures of a task's step since it last succeeded.
+    failures: BTreeMap<String, u32>,
     sub_goals: BTreeSet<(String, u32, String)>,
     owners: BTreeMap<GoalId, String>,
     last_run: Option<Duration>,
     last_lease: Option<Duration>,
+    /// When protection could last not reach the base.
+    last_cut: Option<Duration>,
+    /// Since when the disk holds a stop.
+    stop_kept: Option<Duration>,
+    /// Since when a stop is in force that the disk, which works, does not hold.
+    stop_unkept: Option<Duration>,
     pessimistic: u64,
     grants: usize,
 }
@@ -60,10 +72,15 @@ impl Referee {
             executed: BTreeMap::new(),
             started: BTreeSet::new(),
             uuids: BTreeSet::new(),
+            dispatches: BTreeSet::new(),
+            failures: BTreeMap::new(),
             sub_goals: BTreeSet::new(),
             owners: BTreeMap::new(),
             last_run: None,
             last_lease: None,
+            last_cut: None,
+            stop_kept: None,
+            stop_unkept: None,
             pessimistic: 0,
             grants: 0,
         }
@@ -80,12 +97,19 @@ impl Referee {
         }
     }
 
-    /// Looks at everything that is new. `lease_alive`: somebody holds the control lease in truth.
-    pub fn look(&mut self, outside: &mut Outside, robot: &RobotProcess, lease_alive: bool) {
+    /// Looks at everything that is new. `protection`: how it is in truth; `None` while it is dead.
+    pub fn look(
+        &mut self,
+        outside: &mut Outside,
+        robot: &RobotProcess,
+        protection: Option<ProtectionView>,
+    ) {
         self.read_journals(outside, robot);
         self.read_ledger(outside, robot);
+        self.look_at_dispatches(outside);
         self.look_at_starts(outside);
-        self.look_at_motion(outside, robot, lease_alive);
+        self.look_at_stop(outside, robot, protection);
+        self.look_at_motion(outside, robot, protection.is_some_and(|p| p.lease_alive));
         self.remember_effects(robot);
         let grants = outside.witness.grants();
         if grants.len() > self.grants {

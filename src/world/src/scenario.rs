@@ -11,13 +11,13 @@ use eh_skills::Goal;
 use rand::{Rng, RngCore};
 
 use crate::disk::{DiskTrouble, Episode};
-use crate::failpoint::{self, CrashPlan, Moment, Place, Trigger};
+use crate::failpoint::{self, own, CrashPlan, Moment, Place, Trigger};
 use crate::hall::hall;
 use crate::network::{Conditions, Cut};
 use crate::process_id::ProcessId;
 use crate::processes::client::Errand;
 use crate::processes::operator::{HandGoal, HandTime, OperatorPlan, StopPlan};
-use crate::processes::rival::RivalPlan;
+use crate::processes::rival::{Mischief, RivalPlan};
 use crate::random::{between, chance, one_of, stream, Purpose};
 use crate::robot::action_server::{Outage, ServerManners};
 use crate::server::fault_name;
@@ -150,6 +150,10 @@ impl Scenario {
                 at: between(rng, s(3), s(40)),
                 for_at_least: between(rng, s(1), s(5)),
             });
+            // The stop is what has to outlive protection: let it end around one often.
+            if chance(rng, 0.4) {
+                scenario.crashes.push(crash_at_a_stop(rng));
+            }
         }
         if chance(rng, 0.15) {
             scenario.operator.goals.push(hand_goal(rng));
@@ -159,9 +163,52 @@ impl Scenario {
                 at: between(rng, s(3), s(35)),
                 hold: between(rng, s(1), s(8)),
                 commands: chance(rng, 0.6),
+                mischief: None,
             });
         }
+        draw_trespasses(&mut scenario, rng);
+        draw_obstinacy(&mut scenario, rng);
         scenario
+    }
+}
+
+/// What others do that has to be refused: a controller that misbehaves, and a holder of the lease who has not heard
+/// that it is one no more.
+fn draw_trespasses(scenario: &mut Scenario, rng: &mut dyn RngCore) {
+    let Some(rival) = &mut scenario.rival else {
+        return;
+    };
+    if chance(rng, 0.5) {
+        rival.commands = true;
+        rival.mischief = one_of(rng, &Mischief::ALL);
+    }
+    if chance(rng, 0.5) {
+        let from = rival.at.saturating_sub(ms(100));
+        scenario.cuts.push(Cut {
+            a: ProcessId::Harness,
+            b: ProcessId::Protection,
+            from,
+            until: from + between(rng, s(2), s(6)),
+            loses: chance(rng, 0.5),
+        });
+    }
+}
+
+/// What lasts: a disk that stays full until the task has to end without it, a server that fails every time.
+fn draw_obstinacy(scenario: &mut Scenario, rng: &mut dyn RngCore) {
+    if chance(rng, 0.05) {
+        let (_, mut episode) = episode(rng);
+        episode.until = episode.from + between(rng, s(5), s(12));
+        scenario.disks.push((ProcessId::Harness, episode));
+    }
+    if chance(rng, 0.05) {
+        let kinds = [FaultKind::NavAbort, FaultKind::ArmAbort];
+        let kind = one_of(rng, &kinds).unwrap_or(FaultKind::NavAbort);
+        for nth in 1..=6 {
+            let mut spec = FaultSpec::new(kind);
+            spec.nth = nth;
+            scenario.faults.push(spec);
+        }
     }
 }
 
@@ -264,6 +311,32 @@ fn crash(rng: &mut dyn RngCore) -> CrashPlan {
         trigger,
         down: between(rng, ms(100), s(6)),
         all: chance(rng, 0.08),
+    }
+}
+
+/// Protection ends where it keeps a stop or a reset, answers about one, or tells of it.
+fn crash_at_a_stop(rng: &mut dyn RngCore) -> CrashPlan {
+    let places = [
+        (own::STOP_KEEP, Moment::Before),
+        (own::STOP_KEEP, Moment::Unsynced),
+        (own::STOP_KEEP, Moment::After),
+        (own::RESET_KEEP, Moment::Before),
+        (own::RESET_KEEP, Moment::Unsynced),
+        (own::RESET_KEEP, Moment::After),
+        (own::STOP_ANSWER, Moment::Before),
+        (own::STOP_ANSWER, Moment::After),
+    ];
+    let process = ProcessId::Protection;
+    let (name, moment) = one_of(rng, &places).unwrap_or((own::STOP_KEEP, Moment::After));
+    let place = Place {
+        process,
+        name,
+        moment,
+    };
+    CrashPlan {
+        trigger: Trigger::Place(place, 1),
+        down: between(rng, ms(100), s(6)),
+        all: chance(rng, 0.2),
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Dispatched {
     pub from: Address,
     /// To whom.
     pub to: ProcessId,
+    /// Under which UUID.
+    pub goal_id: GoalId,
     /// The command.
     pub command_id: String,
     /// Its token.
@@ -58,6 +60,9 @@ pub struct Witness {
     starts: Vec<Start>,
     looked_at: usize,
     twice: Vec<(Duration, GoalId)>,
+    ends_of_goals: BTreeMap<GoalId, i8>,
+    refused_by_scene: BTreeMap<String, String>,
+    new_dispatches: Vec<Dispatched>,
     dispatched: BTreeMap<String, Vec<Dispatched>>,
     collisions: Vec<Duration>,
     heard: BTreeMap<Address, Heard>,
@@ -85,6 +90,27 @@ impl Witness {
     /// A UUID came a second time.
     pub fn used_twice(&mut self, at: Duration, goal_id: GoalId) {
         self.twice.push((at, goal_id));
+    }
+
+    /// A goal has ended in truth, with this terminal status.
+    pub fn goal_ended(&mut self, goal_id: GoalId, status: i8) {
+        self.ends_of_goals.insert(goal_id, status);
+    }
+
+    /// The terminal status with which a goal has ended in truth.
+    pub fn end_of(&self, goal_id: &GoalId) -> Option<i8> {
+        self.ends_of_goals.get(goal_id).copied()
+    }
+
+    /// The scene graph has told an executor that a command's preconditions do not hold, or gave no answer.
+    pub fn scene_refused(&mut self, command_id: &str, reason: &str) {
+        self.refused_by_scene
+            .insert(command_id.into(), reason.into());
+    }
+
+    /// Why the scene graph did not let a command start.
+    pub fn refused_by_scene(&self, command_id: &str) -> Option<&str> {
+        self.refused_by_scene.get(command_id).map(String::as_str)
     }
 
     /// The base ran into something.
@@ -116,10 +142,12 @@ impl Witness {
         })
     }
 
-    /// Protection has ended. The stop that was latched is forgotten with its life, and the base keeps the last
-    /// velocity until its own watchdog stops it.
-    pub fn protection_ended(&mut self, at: Duration) {
-        self.stopped(false);
+    /// Protection has ended. A stop that was latched survives its life when it was `kept`, and the base keeps the
+    /// last velocity until its own watchdog stops it.
+    pub fn protection_ended(&mut self, at: Duration, kept: bool) {
+        if !kept {
+            self.stopped(false);
+        }
         self.unprotected = Some(at);
     }
 
@@ -181,18 +209,21 @@ impl Witness {
     /// Somebody asks something of somebody.
     pub fn asked(&mut self, from: Address, to: ProcessId, request: &Request, at: Duration) {
         if let Request::Execute(goal) = request {
+            let dispatched = Dispatched {
+                at,
+                from,
+                to,
+                goal_id: goal.goal_id,
+                command_id: goal.command.command_id.clone(),
+                token: goal.envelope.fencing_token,
+                beacon: goal.envelope.beacon.clone(),
+                start_within: goal.envelope.start_within,
+            };
+            self.new_dispatches.push(dispatched.clone());
             self.dispatched
                 .entry(goal.command.command_id.clone())
                 .or_default()
-                .push(Dispatched {
-                    at,
-                    from,
-                    to,
-                    command_id: goal.command.command_id.clone(),
-                    token: goal.envelope.fencing_token,
-                    beacon: goal.envelope.beacon.clone(),
-                    start_within: goal.envelope.start_within,
-                });
+                .push(dispatched);
         }
     }
 
@@ -205,6 +236,11 @@ impl Witness {
             .to_vec();
         self.looked_at = self.starts.len();
         new
+    }
+
+    /// Commands that were sent since the last call.
+    pub fn take_dispatches(&mut self) -> Vec<Dispatched> {
+        std::mem::take(&mut self.new_dispatches)
     }
 
     /// Every start.

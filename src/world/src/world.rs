@@ -157,7 +157,10 @@ impl World {
                 ProcessId::Navigation => outside.disks.navigation.fail(*episode),
                 ProcessId::Manipulation => outside.disks.manipulation.fail(*episode),
                 ProcessId::Scene => outside.disks.scene.fail(*episode),
-                ProcessId::Protection => outside.disks.tokens.fail(*episode),
+                ProcessId::Protection => {
+                    outside.disks.tokens.fail(*episode);
+                    outside.disks.stops.fail(*episode);
+                }
                 ProcessId::Evaluator
                 | ProcessId::Robot
                 | ProcessId::Client
@@ -251,8 +254,7 @@ impl World {
                 Ok(())
             }
             ProcessId::Protection => {
-                let tokens = context.outside.disks.tokens.durable();
-                let p = ProtectionProcess::new(tokens).map_err(refused)?;
+                let p = ProtectionProcess::new(&mut context).map_err(refused)?;
                 self.lives.protection = Some(Box::new(p));
                 Ok(())
             }
@@ -294,7 +296,8 @@ impl World {
             );
             self.lives.end(process);
             if process == ProcessId::Protection {
-                self.outside.witness.protection_ended(now);
+                let kept = self.outside.disks.stop_is_kept();
+                self.outside.witness.protection_ended(now, kept);
             }
             self.outside.disks.crash(process);
             self.outside.network.end(process, now);
@@ -416,12 +419,9 @@ impl World {
             }
         }
         let steady = self.clock(ProcessId::Protection).steady(now);
-        let alive = self
-            .lives
-            .protection
-            .as_ref()
-            .is_some_and(|p| p.lease_is_alive(steady));
-        self.referee.look(&mut self.outside, &self.robot, alive);
+        let protection = self.lives.protection.as_ref().map(|p| p.view(steady));
+        self.referee
+            .look(&mut self.outside, &self.robot, protection);
         self.look_at_verdicts();
         Ok(())
     }
@@ -538,7 +538,8 @@ impl World {
                 + disks.navigation.lost()
                 + disks.manipulation.lost()
                 + disks.scene.lost()
-                + disks.tokens.lost(),
+                + disks.tokens.lost()
+                + disks.stops.lost(),
             settled_by_hand: self.operator.settled(),
             digest: self.outside.trace.digest(),
             trace: self.outside.trace.lines().to_vec(),

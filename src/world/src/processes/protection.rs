@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use eh_protection::authority::LeaseState;
 use eh_protection::footprint::{Footprint, FootprintError};
+use eh_protection::kept_stop::{KeptStop, PendingReset, StopChange};
 use eh_protection::lease::{ControlLease, LeaseError};
 use eh_protection::params::Params;
 use eh_protection::protection::TwistCommand;
@@ -17,11 +18,16 @@ use crate::clock::{time_of, Every};
 use crate::context::{Context, Process};
 use crate::failpoint::{own, Crash, Moment};
 use crate::message::{Body, LeaseRequest, Letter, News, ProtectionNews, Reply, Request};
+use crate::process_id::Address;
 
 /// As the node's output_rate.
 const PERIOD: Duration = Duration::from_millis(40);
 /// The state goes out at least this often.
 const STATE: Duration = Duration::from_millis(400);
+/// A stop that the disk did not take is written again after this time, then after twice as long, and so on …
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// … but at least this often.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// As the node's max_invalid_beams.
 const MAX_INVALID: f64 = 0.2;
 
@@ -44,6 +50,26 @@ pub fn params() -> Result<Params, FootprintError> {
     })
 }
 
+/// How protection is in truth, for the referee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProtectionView {
+    /// Somebody holds the control lease.
+    pub lease_alive: bool,
+    /// A stop is in force.
+    pub stopped: bool,
+}
+
+/// What protection's thread for the disk has to do: the newest stop or reset, as `stop_keeper.rs` of the node.
+#[derive(Debug, Default)]
+struct Keeping {
+    /// Revision of what the disk holds.
+    kept: u64,
+    /// A reset that waits for the disk, and who waits for it.
+    reset: Option<(Address, u64, PendingReset)>,
+    again: Duration,
+    pause: Duration,
+}
+
 /// Protection.
 #[derive(Debug)]
 pub struct ProtectionProcess {
@@ -53,18 +79,37 @@ pub struct ProtectionProcess {
     told: Option<ProtectionNews>,
     told_at: Option<Duration>,
     told_lease: Option<(String, u64)>,
+    keeping: Keeping,
 }
 
 impl ProtectionProcess {
-    /// Begins with the tokens that are on the disk.
+    /// Begins with the tokens and the stop that are on the disk.
     ///
     /// # Errors
     /// As [`params`].
-    pub fn new(tokens: &[u64]) -> Result<Self, FootprintError> {
+    pub fn new(context: &mut Context<'_>) -> Result<Self, FootprintError> {
         let params = params()?;
+        let disks = &context.outside.disks;
+        let newest = disks.tokens.durable().iter().copied().max().unwrap_or(0);
+        // A file that can't be written counts as a stop.
+        let kept = match (
+            disks.stops.trouble(context.time()),
+            disks.stops.durable().last(),
+        ) {
+            (Some(trouble), _) => KeptStop::Unreadable(trouble.words().into()),
+            (None, Some(StopChange::Latched(stop))) => KeptStop::Latched(stop.clone()),
+            (None, Some(StopChange::Reset { .. }) | None) => KeptStop::Free,
+        };
+        let lease = ControlLease::new(params.lease, newest);
+        let mut protection = Protection::new(params);
+        protection.resume_stop(context.now().steady, kept);
+        if protection.stop().is_latched() {
+            context.outside.witness.stopped(true);
+        }
         Ok(ProtectionProcess {
-            lease: ControlLease::new(params.lease, tokens.iter().copied().max().unwrap_or(0)),
-            protection: Protection::new(params),
+            lease,
+            protection,
+            keeping: Keeping::default(),
             period: Every::new(PERIOD),
             told: None,
             told_at: None,
@@ -117,7 +162,9 @@ impl ProtectionProcess {
         let changed = !self.told.as_ref().is_some_and(same);
         if due || changed {
             self.told_at = Some(now);
+            context.pass(own::STATE_NEWS, Moment::Before)?;
             context.publish(News::Protection(state.clone()));
+            context.pass(own::STATE_NEWS, Moment::After)?;
             self.told = Some(state);
         }
         Ok(())
@@ -162,9 +209,70 @@ impl ProtectionProcess {
         }
     }
 
-    /// What the referee compares with: whether the lease is alive in truth.
-    pub fn lease_is_alive(&self, steady: Duration) -> bool {
-        self.lease.is_alive(steady)
+    /// Makes the newest stop durable, then the reset that waits: what the node's thread does beside it.
+    fn keep(&mut self, context: &mut Context<'_>) -> Result<(), Crash> {
+        if let Some((from, call, pending)) = self.keeping.reset.take() {
+            let revision = pending.record.revision;
+            let newest = self.protection.stop().record().map(|r| r.revision);
+            let kept = if newest.is_some_and(|newest| newest > revision) {
+                Err("a newer stop took its place".to_owned())
+            } else {
+                let change = pending.record.change.clone();
+                let kept = context.commit(own::RESET_KEEP, |d| &mut d.stops, change)?;
+                kept.map_err(|trouble| trouble.words().to_owned())
+            };
+            if kept.is_ok() {
+                self.keeping.kept = revision;
+            }
+            let now = context.now().steady;
+            let done = self.protection.finish_reset(now, &pending, kept);
+            if done.is_ok() {
+                context.outside.witness.stopped(false);
+            }
+            self.answer_stop(from, call, done.map_err(|e| e.to_string()), context)?;
+        }
+        let Some(record) = self.protection.stop().record() else {
+            return Ok(());
+        };
+        let now = context.time();
+        if record.revision <= self.keeping.kept || now < self.keeping.again {
+            return Ok(());
+        }
+        let kept = context.commit(own::STOP_KEEP, |d| &mut d.stops, record.change)?;
+        match kept {
+            Ok(()) => {
+                self.keeping.kept = record.revision;
+                self.keeping.pause = Duration::ZERO;
+            }
+            Err(_) => {
+                let pause = (self.keeping.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                self.keeping.pause = pause;
+                self.keeping.again = now + pause;
+            }
+        }
+        let why = kept.err().map(|trouble| trouble.words().to_owned());
+        self.protection.stop_not_kept(why);
+        Ok(())
+    }
+
+    fn answer_stop(
+        &self,
+        to: Address,
+        call: u64,
+        answer: Result<(), String>,
+        context: &mut Context<'_>,
+    ) -> Result<(), Crash> {
+        context.pass(own::STOP_ANSWER, Moment::Before)?;
+        context.reply(to, call, Reply::Stop(answer));
+        context.pass(own::STOP_ANSWER, Moment::After)
+    }
+
+    /// What the referee compares with.
+    pub fn view(&self, steady: Duration) -> ProtectionView {
+        ProtectionView {
+            lease_alive: self.lease.is_alive(steady),
+            stopped: self.protection.stop().is_latched(),
+        }
     }
 }
 
@@ -209,7 +317,7 @@ impl Process for ProtectionProcess {
                 self.act(context)
             }
             Body::Request { call, request } => {
-                let reply = match request {
+                match request {
                     Request::Lease {
                         controller_id,
                         ttl_ms,
@@ -224,7 +332,7 @@ impl Process for ProtectionProcess {
                         context.pass(own::LEASE_ANSWER, Moment::Before)?;
                         let reply = done.map(|()| view).map_err(|e| (e.code(), e.to_string()));
                         context.reply(letter.from, call, Reply::Lease(reply));
-                        return context.pass(own::LEASE_ANSWER, Moment::After);
+                        context.pass(own::LEASE_ANSWER, Moment::After)
                     }
                     Request::RequestStop { reason } => {
                         let stop = StopRequest {
@@ -232,31 +340,36 @@ impl Process for ProtectionProcess {
                             source: letter.from.process.name().into(),
                             reason,
                         };
+                        // It has acted before it is kept or answered.
                         self.protection.request_stop(now, stop);
                         context.outside.witness.stopped(true);
-                        Reply::Stop(Ok(()))
+                        self.act(context)?;
+                        self.answer_stop(letter.from, call, Ok(()), context)
                     }
                     Request::ResetStop { force } => {
                         let who = letter.from.process.name();
-                        let done = self
-                            .protection
-                            .reset_stop(now, who, "it is safe", force)
-                            .and_then(|p| self.protection.finish_reset(now, &p, Ok(())));
-                        if done.is_ok() {
-                            context.outside.witness.stopped(false);
+                        let asked = self.protection.reset_stop(now, who, "it is safe", force);
+                        match asked {
+                            // Kept first, by the thread for the disk; a stop may come in between.
+                            Ok(pending) => {
+                                self.keeping.reset = Some((letter.from, call, pending));
+                                Ok(())
+                            }
+                            Err(error) => {
+                                let why = Err(error.to_string());
+                                self.answer_stop(letter.from, call, why, context)
+                            }
                         }
-                        Reply::Stop(done.map_err(|e| e.to_string()))
                     }
-                    _ => return Ok(()),
-                };
-                context.reply(letter.from, call, reply);
-                self.act(context)
+                    _ => Ok(()),
+                }
             }
             Body::News(_) | Body::Reply { .. } => Ok(()),
         }
     }
 
     fn step(&mut self, context: &mut Context<'_>) -> Result<(), Crash> {
+        self.keep(context)?;
         if self.period.is_due(context.time()) {
             self.act(context)?;
         }

@@ -24,6 +24,38 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What it wants: a skill without arguments, whose resource others want too.
 const SKILL: &str = "stow";
 
+/// How long after a command it sends what it should not.
+const MISCHIEF: Duration = Duration::from_millis(1500);
+
+/// What it does with its command that no controller should do: an executor has to refuse it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mischief {
+    /// The same command comes again under another UUID.
+    Again,
+    /// Another command comes under the same id.
+    OtherDigest,
+    /// It is for another robot.
+    OtherRobot,
+    /// It comes late, with the name and token of the holder before.
+    OldToken,
+    /// It carries the beacon of another life of the executor.
+    EarlierLife,
+    /// It asks for a stop and commands under it.
+    UnderStop,
+}
+
+impl Mischief {
+    /// All of it.
+    pub const ALL: [Mischief; 6] = [
+        Mischief::Again,
+        Mischief::OtherDigest,
+        Mischief::OtherRobot,
+        Mischief::OldToken,
+        Mischief::EarlierLife,
+        Mischief::UnderStop,
+    ];
+}
+
 /// What it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RivalPlan {
@@ -33,6 +65,8 @@ pub struct RivalPlan {
     pub hold: Duration,
     /// It also sends a command.
     pub commands: bool,
+    /// And does this with it.
+    pub mischief: Option<Mischief>,
 }
 
 #[derive(Debug)]
@@ -41,6 +75,8 @@ struct Sent {
     since: Duration,
     asked: Duration,
     finality: Option<Finality>,
+    /// What it sends later on.
+    again: Option<Box<GoalRequest>>,
 }
 
 /// The controller.
@@ -55,6 +91,7 @@ pub struct RivalProcess {
     beacon: Option<Beacon>,
     version: Option<String>,
     wants: bool,
+    mischief: Option<Mischief>,
     sent: Option<Sent>,
 }
 
@@ -71,6 +108,7 @@ impl RivalProcess {
             beacon: None,
             version: None,
             wants: plan.is_some_and(|p| p.commands),
+            mischief: plan.and_then(|p| p.mischief),
             sent: None,
         }
     }
@@ -90,10 +128,13 @@ impl RivalProcess {
     }
 
     fn command(&mut self, token: u64, context: &mut Context<'_>) {
-        let (Some(beacon), Some(version)) = (self.beacon.clone(), self.version.clone()) else {
+        let (Some(mut beacon), Some(version)) = (self.beacon.clone(), self.version.clone()) else {
             return;
         };
         self.wants = false;
+        if self.mischief == Some(Mischief::EarlierLife) {
+            beacon.boot_id = "an-earlier-life".into();
+        }
         let command_id = uuid::Builder::from_random_bytes(bytes(&mut self.rng))
             .into_uuid()
             .to_string();
@@ -102,7 +143,10 @@ impl RivalProcess {
             schema_version: SCHEMA_VERSION,
             command_id: command_id.clone(),
             task_id: "rival".into(),
-            robot_id: "robot".into(),
+            robot_id: match self.mischief {
+                Some(Mischief::OtherRobot) => "another_robot".into(),
+                _ => "robot".into(),
+            },
             skill: SKILL.into(),
             skill_version: version,
             arguments: Map::new(),
@@ -121,20 +165,57 @@ impl RivalProcess {
             segment: 0,
             command,
             envelope: Envelope {
-                fencing_token: token,
-                controller_id: ProcessId::Rival.node_name().into(),
+                fencing_token: match self.mischief {
+                    Some(Mischief::OldToken) => token.saturating_sub(1),
+                    _ => token,
+                },
+                controller_id: match self.mischief {
+                    Some(Mischief::OldToken) => ProcessId::Harness.node_name().into(),
+                    _ => ProcessId::Rival.node_name().into(),
+                },
                 start_within,
                 beacon: Some(beacon),
             },
         };
-        context.call(ProcessId::Manipulation, Request::Execute(Box::new(goal)));
+        let mut again = goal.clone();
+        again.goal_id = bytes(&mut self.rng);
+        let again = match self.mischief {
+            Some(Mischief::Again | Mischief::UnderStop) => Some(Box::new(again)),
+            Some(Mischief::OtherDigest) => {
+                again.command.plan_version += 1;
+                Some(Box::new(again))
+            }
+            Some(Mischief::OtherRobot | Mischief::OldToken | Mischief::EarlierLife) | None => None,
+        };
+        if self.mischief == Some(Mischief::UnderStop) {
+            let reason = "nothing may move".into();
+            context.call(ProcessId::Protection, Request::RequestStop { reason });
+        } else {
+            context.call(ProcessId::Manipulation, Request::Execute(Box::new(goal)));
+        }
         let now = context.time();
         self.sent = Some(Sent {
             command_id,
             since: now,
             asked: now,
             finality: None,
+            again,
         });
+    }
+
+    /// Sends what it should not.
+    fn misbehave(&mut self, context: &mut Context<'_>) {
+        let now = context.time();
+        let is_there = context.is_there(ProcessId::Manipulation);
+        let (beacon, since) = (self.beacon.clone(), self.sent.as_ref().map(|s| s.since));
+        if !is_there || since.is_none_or(|since| now < since + MISCHIEF) {
+            return;
+        }
+        if let Some(mut again) = self.sent.as_mut().and_then(|s| s.again.take()) {
+            // Nothing but what is wrong about it may be the reason to refuse it.
+            again.envelope.beacon = beacon;
+            context.call(ProcessId::Manipulation, Request::Execute(again));
+        }
     }
 
     fn look_after(&mut self, context: &mut Context<'_>) {
@@ -234,6 +315,7 @@ impl Process for RivalProcess {
 
     fn step(&mut self, context: &mut Context<'_>) -> Result<(), Crash> {
         let now = context.time();
+        self.misbehave(context);
         self.look_after(context);
         if !context.is_there(ProcessId::Protection) {
             return Ok(());

@@ -34,9 +34,14 @@ impl Referee {
                 self.broken(outside, "sequences grow", what);
             }
         }
+        if let Some(before) = &before {
+            self.look_at_identity(&record, before, outside);
+        }
+        self.look_at_goals(&record, before.as_ref(), outside);
         let was = before.map(|b| b.state);
         if record.state == ExecutorState::Accepted && was != Some(ExecutorState::Accepted) {
             self.look_at_token(process, &record, outside);
+            self.look_at_admission(process, &record, outside, robot);
         }
         if record.state == ExecutorState::Started && self.started.insert(id) {
             self.look_at_age(&record, outside);
@@ -82,7 +87,8 @@ impl Referee {
             .dispatched(id)
             .iter()
             .filter_map(|d| {
-                let beacon = d.beacon.as_ref()?;
+                // One that another life told says nothing to this one.
+                let beacon = d.beacon.as_ref().filter(|b| b.boot_id == record.boot_id)?;
                 let boot = outside.witness.boot(&beacon.boot_id)?;
                 Some(boot + beacon.tick + d.start_within)
             })
@@ -97,7 +103,7 @@ impl Referee {
                 self.broken(outside, "no start after start_within", what);
             }
             None => {
-                let what = format!("{id} was started without a beacon");
+                let what = format!("{id} was started without a beacon of this life");
                 self.broken(outside, "no start after start_within", what);
             }
         }

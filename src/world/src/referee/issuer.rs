@@ -34,6 +34,7 @@ impl Referee {
         let record_copy = record.clone();
         self.issued.insert(id, Issued { record, held });
         if was != Some(state) && state.is_terminal() {
+            self.look_at_reasons(&record_copy, was, outside);
             self.look_at_final_state(&record_copy, held, outside, robot);
         }
     }

@@ -11,7 +11,7 @@ use crate::robot::{is_moving, RobotProcess};
 
 /// How long a run is declared to be alive without a word, how long a velocity stays with the base, and how
 /// long the base takes to stand: 0.5 s + 0.5 s + 1 m/s / 1.2 m/s² + its lag.
-const AFTER: Duration = Duration::from_millis(2200);
+pub(super) const AFTER: Duration = Duration::from_millis(2200);
 
 /// How long a base goes on without protection: its watchdog of 0.5 s, and the time that it takes to stand.
 const WATCHDOG: Duration = Duration::from_millis(1500);
@@ -35,10 +35,18 @@ impl Referee {
         if lease_alive {
             self.last_lease = Some(now);
         }
+        let robot_is_cut_off = outside
+            .network
+            .is_cut(ProcessId::Protection, ProcessId::Robot, now);
+        if robot_is_cut_off {
+            self.last_cut = Some(now);
+        }
         for at in outside.witness.take_collisions() {
-            // Nothing holds a base back whose protection has just ended but its own watchdog.
-            let unprotected = outside.witness.unprotected();
-            if unprotected.is_some_and(|ended| at.saturating_sub(ended) <= WATCHDOG) {
+            // Nothing holds a base back that protection does not reach, having ended or being cut off, but its own
+            // watchdog.
+            let ended = outside.witness.unprotected();
+            let excused = |since: Duration| at.saturating_sub(since) <= WATCHDOG;
+            if ended.is_some_and(excused) || self.last_cut.is_some_and(excused) {
                 continue;
             }
             self.broken(outside, "the base runs into nothing", "it did".into());

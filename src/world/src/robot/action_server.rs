@@ -220,10 +220,11 @@ impl ActionServer {
             short(&goal_id),
             from
         ));
-        context
-            .outside
-            .witness
-            .started(now, self.server, goal_id, from);
+        let witness = &mut context.outside.witness;
+        witness.started(now, self.server, goal_id, from);
+        if entry.end.is_some() {
+            witness.goal_ended(goal_id, entry.status);
+        }
         self.entries.push(entry);
         let fault = fault_name(self.server);
         if let Some(params) = robot.take_server_fault(fault, FaultKind::ServerRestart) {
@@ -352,6 +353,10 @@ impl ActionServer {
             changed = true;
             entry.status = end.status;
             entry.ended_at = now;
+            context
+                .outside
+                .witness
+                .goal_ended(entry.goal_id, end.status);
             context.note(format_args!(
                 "{} ENDS {} with {} {}",
                 action(server),

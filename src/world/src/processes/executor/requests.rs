@@ -64,6 +64,8 @@ impl Requests {
         context: &mut Context<'_>,
     ) -> Option<Event> {
         if !context.is_there(ProcessId::Scene) {
+            let witness = &mut context.outside.witness;
+            witness.scene_refused(command_id, "it is not there");
             return Some(Event::SceneChecked {
                 command_id: command_id.into(),
                 check: SceneCheck::Unavailable {
@@ -162,12 +164,15 @@ impl Requests {
         let mut events = Vec::new();
         for call in late {
             match self.pending.remove(&call) {
-                Some((What::Check { command_id }, _)) => events.push(Event::SceneChecked {
-                    command_id,
-                    check: SceneCheck::Unavailable {
-                        reason: "query_scene did not answer in time".into(),
-                    },
-                }),
+                Some((What::Check { command_id }, _)) => {
+                    let reason = "query_scene did not answer in time".to_owned();
+                    let witness = &mut context.outside.witness;
+                    witness.scene_refused(&command_id, &reason);
+                    events.push(Event::SceneChecked {
+                        command_id,
+                        check: SceneCheck::Unavailable { reason },
+                    });
+                }
                 Some((
                     What::Known(Change {
                         command_id, name, ..
@@ -196,6 +201,12 @@ impl Requests {
         let (what, _) = self.pending.remove(&call)?;
         let event = match (what, reply) {
             (What::Check { command_id }, Reply::Checked(check)) => {
+                if let SceneCheck::Fails { reason, .. } | SceneCheck::Unavailable { reason } =
+                    &check
+                {
+                    let witness = &mut context.outside.witness;
+                    witness.scene_refused(&command_id, reason);
+                }
                 Some(Event::SceneChecked { command_id, check })
             }
             (What::Send { goal_id }, Reply::Acknowledged(accepted)) => {
