@@ -23,6 +23,7 @@ use eh_skills::grasp::HeldGrasp;
 
 use crate::effect::{Effect, Level};
 use crate::event::{Caller, Event};
+use crate::journal::Write;
 use crate::phase::{Happening, Phase};
 use crate::senses::LeaseSeen;
 use crate::settings::{Restored, Settings};
@@ -59,6 +60,9 @@ pub struct Executor {
     shutting_down: bool,
     declare: Every,
     progress: Every,
+    /// By command: what was performed and the disk did not take.
+    unwritten: BTreeMap<String, Write>,
+    write_again: Every,
 }
 
 /// One decision in the making.
@@ -121,6 +125,8 @@ impl Executor {
             shutting_down: false,
             declare: Every::now(timing::DECLARE),
             progress: Every::now(timing::PROGRESS),
+            unwritten: BTreeMap::new(),
+            write_again: Every::now(timing::WRITE_AGAIN),
             settings,
             skills,
         };

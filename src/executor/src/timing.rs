@@ -37,6 +37,9 @@ pub(crate) const FRAMES: Duration = Duration::from_millis(50);
 /// Period of `declared_runs`, as in msg/DeclaredRun.msg.
 pub(crate) const DECLARE: Duration = Duration::from_millis(100);
 
+/// How often it is tried again to write down what the disk did not take.
+pub(crate) const WRITE_AGAIN: Duration = Duration::from_secs(1);
+
 /// How often progress is told.
 pub(crate) const PROGRESS: Duration = Duration::from_millis(200);
 

@@ -343,6 +343,24 @@ fn what_ends_a_motion_is_done_also_when_it_can_not_be_written() {
     assert_eq!(b.record("c1").control_end, ControlEnd::Aborted);
     assert_eq!(b.robot.starts(), 1);
 
+    // What the disk takes again is written down by the life that did it.
+    let mut b = Bench::navigation();
+    b.disk.fails_at = ends.clone();
+    b.robot.fates.push_back(Fate::endless());
+    let command = b.drive();
+    let caller = b.send(&command);
+    b.pass(ms(500));
+    b.cancel(caller);
+    b.answer(caller);
+    b.pass(ms(3000));
+    assert_eq!(b.disk.records["c1"].state, ExecutorState::Started);
+    b.disk.fails_at.clear();
+    b.pass(ms(1100));
+    assert_eq!(b.disk.records["c1"].control_end, ControlEnd::Canceled);
+    let written = b.disk.written.len();
+    b.pass(ms(3000));
+    assert_eq!(b.disk.written.len(), written, "once");
+
     // A refusal, a rejection by the server, a loss and a stop that is not confirmed.
     let fates = [
         Fate {

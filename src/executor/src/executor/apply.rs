@@ -39,7 +39,8 @@ impl Executor {
         let transition = step(&record, event, now)?;
         if transition.changed {
             let kind = RecordKind::of(event);
-            let written = cx.write(&transition.record, kind, details(event));
+            let details = details(event);
+            let written = cx.write(&transition.record, kind, details.clone());
             if let Err(error) = written {
                 // What ends a motion is done all the same: a full disk must not keep the robot moving.
                 if !ends_motion(event) {
@@ -52,6 +53,10 @@ impl Executor {
                         kind.name()
                     ),
                 );
+                self.write_later(&transition.record, kind, details, now);
+            } else {
+                // It holds all that an older one would have said.
+                self.unwritten.remove(id);
             }
             self.install(transition.record.clone());
             cx.changed = true;

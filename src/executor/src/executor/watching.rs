@@ -10,6 +10,7 @@ use crate::phase::Happening;
 impl Executor {
     pub(super) fn tick(&mut self, cx: &mut Cx<'_, '_>) {
         self.watch_over(cx);
+        self.write_again(cx);
         let ids: Vec<String> = self.entries.keys().cloned().collect();
         for id in ids {
             self.drive(&id, Happening::Look, cx);

@@ -77,6 +77,9 @@ impl Executor {
         let staged = cx.staged.take().unwrap_or_default();
         match cx.turn.journal.append_all(&staged.writes) {
             Ok(()) => {
+                if !staged.writes.is_empty() {
+                    self.unwritten.remove(id);
+                }
                 if let Some(text) = staged.held {
                     cx.write_held(text);
                 }
@@ -89,6 +92,49 @@ impl Executor {
                 self.recent.retain(|r| r.command.command_id != id);
                 self.put_back(id, before);
                 Err(failure)
+            }
+        }
+    }
+
+    /// Remembers what was performed although the disk did not take it. The newest record of a command says all
+    /// of it; there are no more of them than commands.
+    pub(super) fn write_later(
+        &mut self,
+        record: &ExecutorRecord,
+        kind: RecordKind,
+        details: String,
+        now: Stamp,
+    ) {
+        let write = Write {
+            record: record.clone(),
+            kind,
+            details,
+            now,
+        };
+        let id = record.command.command_id.clone();
+        self.unwritten.insert(id, write);
+    }
+
+    /// Tries again what the disk did not take.
+    pub(super) fn write_again(&mut self, cx: &mut Cx<'_, '_>) {
+        if self.unwritten.is_empty() || !self.write_again.is_due(cx.turn.now) {
+            return;
+        }
+        for (id, write) in std::mem::take(&mut self.unwritten) {
+            let Write {
+                record,
+                kind,
+                details,
+                now,
+            } = &write;
+            match cx.turn.journal.append(record, *kind, details, *now) {
+                Ok(()) => cx.log(
+                    Level::Info,
+                    format!("command {id}: \"{}\" is written down now", kind.name()),
+                ),
+                Err(_) => {
+                    self.unwritten.insert(id, write);
+                }
             }
         }
     }
