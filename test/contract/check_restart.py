@@ -82,7 +82,7 @@ def test_what_ran_is_known_and_brought_to_its_end(adapter, restarted, ended):
 
 
 def test_the_end_of_what_ran_is_told_once_and_its_start_never_again(adapter, restarted, ended):
-    adapter.until(lambda: adapter.ends(restarted.sent.id), 2.0)
+    adapter.until(lambda: adapter.ends(restarted.sent.id), adapter.patience)
     # The new life may tell the start again, with its run_id and stamp, in case the old one could not.
     starts, ends = adapter.starts(restarted.sent.id), adapter.ends(restarted.sent.id)
     expect(len(starts) == 1 and len(ends) == 1 and ends[0].run_id == starts[0].run_id,
