@@ -13,7 +13,6 @@ use eh_contract::Stamp;
 use serde_json::json;
 
 use crate::scope::{Finding, Fingers, Scope, Target};
-use crate::sights::OnTheWay;
 
 /// The robot's base near a target, or inside it when it is a room.
 pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
@@ -55,18 +54,13 @@ pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
                 }
             }
             if looked == 0 && hits.is_empty() {
-                let looks = match scope.seen_during_run(&target, origin, name) {
-                    OnTheWay::Seen(looks) => looks,
-                    OnTheWay::Missed => {
-                        return Finding::unknown(
-                            ids,
-                            format!(
-                                "{name} was no longer seen where it was while the robot came near"
-                            ),
-                        )
-                    }
-                    // Where a drive leads does not depend on it, and what is done there looks first.
-                    OnTheWay::HardlyLooked(looks) => looks,
+                // Where a drive leads does not depend on how often it was looked at, and what is done there
+                // looks first.
+                let Some(looks) = scope.looks_on_the_way(&target, origin, name) else {
+                    return Finding::unknown(
+                        ids,
+                        format!("{name} was no longer seen where it was while the robot came near"),
+                    );
                 };
                 let mut finding = gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
                 finding.explanation += &format!(
