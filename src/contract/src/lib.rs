@@ -25,6 +25,7 @@
 //! | [`scene`] | nodes and edges of the scene graph |
 //! | [`error_code`] | every error code of every server, with its name |
 //! | [`id`] | rules for names |
+//! | [`key_values`] | a few words by name |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -36,6 +37,7 @@ pub mod error_code;
 pub mod footprint;
 pub mod geometry;
 pub mod id;
+pub mod key_values;
 pub mod nouns;
 pub mod perception;
 pub mod prior;
@@ -51,4 +53,5 @@ pub mod time;
 pub mod verdict;
 
 pub use error_code::ErrorCode;
+pub use key_values::KeyValues;
 pub use time::Stamp;

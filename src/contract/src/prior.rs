@@ -162,6 +162,7 @@ places:
         assert_eq!(scene.room_of("dock"), Some("hall"));
         assert!(scene.has("kitchen", RelationKind::In, BUILDING));
         assert!(scene.has("door_1", RelationKind::Connects, "hall"));
-        assert_eq!(scene.get("door_1").unwrap().state["open"], "true");
+        let door = scene.get("door_1").unwrap();
+        assert_eq!(door.state.get("open").map(String::as_str), Some("true"));
     }
 }

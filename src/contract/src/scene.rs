@@ -1,10 +1,9 @@
 //! Nodes and edges of the scene graph as plain data, and the view of it that planners and gates read.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::{Pose, Vec3};
+use crate::key_values::KeyValues;
 use crate::time::Stamp;
 
 /// What kind of thing a node is (SceneObject `KIND_*`).
@@ -134,10 +133,10 @@ pub struct SceneObject {
     pub aliases: Vec<String>,
     /// Attributes such as color.
     #[serde(default)]
-    pub attributes: BTreeMap<String, String>,
+    pub attributes: KeyValues,
     /// State such as open.
     #[serde(default)]
-    pub state: BTreeMap<String, String>,
+    pub state: KeyValues,
     /// Frame of the pose.
     pub frame_id: String,
     /// Pose of the box centre.

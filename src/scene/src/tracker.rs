@@ -642,7 +642,7 @@ impl Tracker {
             },
             aliases: lexicon.words(&class_name),
             class_name,
-            attributes: detection.attributes.clone(),
+            attributes: detection.attributes.clone().into(),
             frame_id: graph.frame_id().into(),
             pose: detection.pose,
             position_variance: diagonal(&covariance),
@@ -797,9 +797,14 @@ fn smaller_edge(object: Vec3, detection: Vec3) -> f64 {
 }
 
 /// True when no attribute that both have differs.
-fn attributes_agree(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>) -> bool {
-    a.iter()
-        .all(|(key, value)| b.get(key).is_none_or(|other| other == value))
+fn attributes_agree<'a>(
+    a: impl IntoIterator<Item = (&'a String, &'a String)>,
+    b: impl IntoIterator<Item = (&'a String, &'a String)> + Copy,
+) -> bool {
+    a.into_iter().all(|(key, value)| {
+        b.into_iter()
+            .all(|(other, said)| other != key || said == value)
+    })
 }
 
 fn diagonal(m: &Matrix3<f64>) -> Vec3 {

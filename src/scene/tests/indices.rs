@@ -187,7 +187,7 @@ fn check(graph: &SceneGraph) {
                 ..Query::default()
             };
             let alike = scanned(graph, |o| {
-                o.class_name == class && o.attributes["color"] == color
+                o.class_name == class && o.attributes.get("color").is_some_and(|c| c == color)
             });
             assert_eq!(asked(graph, query), alike);
         }

@@ -86,7 +86,7 @@ fn words_lead_from_the_room_to_the_view_to_the_thing() {
     let cups: Vec<String> = scene
         .graph()
         .of_kind(eh_contract::scene::Kind::Object)
-        .filter(|o| o.class_name == "cup" && o.attributes["color"] == "red")
+        .filter(|o| o.class_name == "cup" && o.attributes.get("color").is_some_and(|c| c == "red"))
         .map(|o| o.r#ref.clone())
         .collect();
     assert!(!cups.is_empty() && cups.len() < 10);

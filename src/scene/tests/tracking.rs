@@ -948,8 +948,15 @@ fn furniture_that_was_looked_at_is_marked() {
         .state
         .contains_key("seen_at"));
     h.see(vec![]);
-    let seen = h.scene.graph().get("table_1").unwrap().state["seen_at"].clone();
-    assert_eq!(seen, at(h.now).0.to_string());
+    let seen = h
+        .scene
+        .graph()
+        .get("table_1")
+        .unwrap()
+        .state
+        .get("seen_at")
+        .cloned();
+    assert_eq!(seen, Some(at(h.now).0.to_string()));
     assert!(!h
         .scene
         .graph()

@@ -76,7 +76,7 @@ pub fn scene_of_world(yaml: &str) -> SceneSnapshot {
         let mut o = node(&name, Kind::Object, &object.class, x, y);
         o.pose.position.z = z;
         o.size = Vec3::new(object.size[0], object.size[1], object.size[2]);
-        o.attributes = object.attributes;
+        o.attributes = object.attributes.into();
         scene.objects.push(o);
         scene.relations.push(Relation {
             subject: name,

@@ -35,9 +35,11 @@ pub fn key_values(pairs: &[KeyValue]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A map as pairs, sorted by key.
-pub fn key_values_msg(map: &BTreeMap<String, String>) -> Vec<KeyValue> {
-    map.iter()
+/// A map as pairs, in its order.
+pub fn key_values_msg<'a>(
+    map: impl IntoIterator<Item = (&'a String, &'a String)>,
+) -> Vec<KeyValue> {
+    map.into_iter()
         .map(|(key, value)| KeyValue {
             key: key.clone(),
             value: value.clone(),
@@ -79,8 +81,8 @@ pub fn scene_object(message: &SceneObjectMsg) -> Result<SceneObject, ConvertErro
         })?,
         class_name: message.class_name.clone(),
         aliases: message.aliases.clone(),
-        attributes: key_values(&message.attributes),
-        state: key_values(&message.state),
+        attributes: key_values(&message.attributes).into(),
+        state: key_values(&message.state).into(),
         frame_id: message.frame_id.clone(),
         pose,
         position_variance: Vec3::new(variance(0), variance(1), variance(2)),
