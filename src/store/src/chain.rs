@@ -11,7 +11,7 @@
 //! hashes before and after it. Whoever can write the file can also make a chain of his own; against that
 //! only a copy of the newest hash ([`ChainHead`]) in another place helps.
 
-use rusqlite::{params, Connection, OptionalExtension, Transaction};
+use rusqlite::{params, Connection, OptionalExtension};
 
 type Hash = [u8; 32];
 type Sql<T> = Result<T, rusqlite::Error>;
@@ -242,12 +242,7 @@ impl Chain {
     }
 
     /// Adds an event after `head` and gives the new head, which counts once the transaction is durable.
-    pub(crate) fn add(
-        &self,
-        t: &Transaction<'_>,
-        head: &ChainHead,
-        link: &Link<'_>,
-    ) -> Sql<ChainHead> {
+    pub(crate) fn add(&self, t: &Connection, head: &ChainHead, link: &Link<'_>) -> Sql<ChainHead> {
         let id = head.id.saturating_add(1);
         let hash = link_hash(&head.hash, id, link);
         t.prepare_cached(&self.insert)?.execute(params![
@@ -387,10 +382,10 @@ impl Chain {
     /// many were dropped, and up to which id nothing but pinned events is left to be dropped by age.
     pub(crate) fn drop_old(
         &self,
-        t: &Transaction<'_>,
+        t: &Connection,
         old: Old,
         at_most: u32,
-        pinned: impl Fn(&Transaction<'_>, &str) -> Sql<bool>,
+        pinned: impl Fn(&Connection, &str) -> Sql<bool>,
     ) -> Sql<Dropped> {
         let mut dropped = Dropped {
             events: 0,
@@ -437,7 +432,7 @@ impl Chain {
     }
 
     /// Takes out a run of neighbours and writes down the hashes around it.
-    fn drop_run(&self, t: &Transaction<'_>, first: i64, last: i64, after: &Hash) -> Sql<usize> {
+    fn drop_run(&self, t: &Connection, first: i64, last: i64, after: &Hash) -> Sql<usize> {
         let gaps = self.gaps;
         // A run that continues one makes it longer; one that meets the next one takes it over.
         let before: Option<(i64, Hash)> = t

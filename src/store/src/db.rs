@@ -231,16 +231,12 @@ impl Database {
     pub fn write<T>(
         &mut self,
         action: &'static str,
-        change: impl FnOnce(&Transaction<'_>) -> Result<T, rusqlite::Error>,
+        change: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
     ) -> Result<T, StoreError> {
-        let path = self.path.clone();
-        let sql = |e: rusqlite::Error| StoreError::from_sqlite(&path, action, &e);
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(sql)?;
-        let value = change(&transaction).map_err(sql)?;
-        transaction.commit().map_err(sql)?;
+        let sql = |e: rusqlite::Error| StoreError::from_sqlite(&self.path, action, &e);
+        let open = Open::begin(&self.connection).map_err(sql)?;
+        let value = change(&self.connection).map_err(sql)?;
+        open.commit().map_err(sql)?;
         Ok(value)
     }
 
@@ -255,6 +251,31 @@ impl Database {
             path: self.path.clone(),
             what: what.into(),
             reason: reason.to_string(),
+        }
+    }
+}
+
+/// A transaction; dropped without a commit, nothing of it is kept. Unlike [`rusqlite::Transaction`] it does
+/// not have its two statements parsed each time.
+struct Open<'a>(&'a Connection);
+
+impl<'a> Open<'a> {
+    /// Immediate: it waits for other writers now and not in the middle.
+    fn begin(connection: &'a Connection) -> Result<Self, rusqlite::Error> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Open(connection))
+    }
+
+    fn commit(self) -> Result<(), rusqlite::Error> {
+        self.0.prepare_cached("COMMIT")?.execute([]).map(|_| ())
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.0.is_autocommit() {
+            // SQLite has rolled back by itself where this fails.
+            let _ = self.0.execute_batch("ROLLBACK");
         }
     }
 }

@@ -45,9 +45,9 @@ impl GroupCommit {
     /// # Errors
     /// As [`ExecutorJournal::append`]; [`StoreError::Ended`] when the thread is gone.
     pub fn append(&self, entry: JournalEntry<'static>) -> Result<(), StoreError> {
-        let (sender, receiver) = sync_channel(1);
+        let (sender, receiver) = oneshot::channel();
         self.append_then(entry, move |outcome| {
-            // Cannot block: there is room for the only one.
+            // The caller waits for it.
             let _ = sender.send(outcome);
         })?;
         receiver.recv().map_err(|_| StoreError::Ended)?

@@ -11,15 +11,18 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use eh_contract::Stamp;
 use eh_ledger::executor::{format_goal_id, ExecutorRecord};
-use rusqlite::{params, OptionalExtension, Transaction};
+use rusqlite::{params, Connection, OptionalExtension};
 
 use crate::chain::{Chain, ChainHead, Link};
 use crate::db::{Access, Database};
 use crate::error::StoreError;
+
+use entry::whole;
 
 pub use check::Verified;
 pub use entry::JournalEntry;
@@ -45,6 +48,9 @@ pub struct ExecutorJournal {
     database: Database,
     chain: Chain,
     newest_token: i64,
+    /// What the file says of commands that are live, so that it is not asked before each event. Nobody else
+    /// writes the file while it is open.
+    live: HashMap<String, Known>,
     retention: Retention,
     /// The newest event when room was made last.
     room_made_at: i64,
@@ -74,6 +80,7 @@ impl ExecutorJournal {
             database,
             chain: Chain::new("events", "dropped_events"),
             newest_token: 0,
+            live: HashMap::new(),
             retention: Retention::default(),
             room_made_at: 0,
         };
@@ -174,12 +181,19 @@ impl ExecutorJournal {
         let mut head = self.chain.head;
         let mut token = self.newest_token;
         let chain = &self.chain;
+        let live = &self.live;
+        let mut changed: HashMap<&str, Known> = HashMap::new();
         let written = self.database.write("writing the journal", |t| {
             for entry in entries {
-                let known = Known::of(t, entry)?;
+                let id = entry.id();
+                let known = match changed.get(id).or_else(|| live.get(id)) {
+                    Some(known) => Some(known.clone()),
+                    None => Known::of(t, id)?,
+                };
                 let conflict = conflict(t, entry, known.as_ref())?;
                 if conflict.is_none() {
-                    head = write(t, chain, &head, entry, known.as_ref())?;
+                    let now = write(t, chain, &mut head, entry, known)?;
+                    changed.insert(id, now);
                     if entry.token() > token {
                         token = entry.token();
                         t.prepare_cached(
@@ -199,6 +213,16 @@ impl ExecutorJournal {
         if written.is_ok() {
             self.chain.head = head;
             self.newest_token = token;
+            if self.live.len() > KNOWN {
+                self.live.clear();
+            }
+            for (id, known) in changed {
+                if known.live {
+                    self.live.insert(id.to_owned(), known);
+                } else {
+                    self.live.remove(id);
+                }
+            }
             // A command that is over is the moment to make room: nothing waits for it in order to move.
             if let Some(last) = entries.iter().rev().find(|e| !e.live()) {
                 self.make_room(last.now());
@@ -218,17 +242,12 @@ impl ExecutorJournal {
     /// # Errors
     /// [`StoreError`].
     pub fn get(&self, command_id: &str) -> Result<Option<ExecutorRecord>, StoreError> {
-        let text: Option<String> = self
-            .database
-            .connection()
-            .query_row(
-                "SELECT record FROM commands WHERE command_id = ?1",
-                [command_id],
-                |row| row.get(0),
-            )
-            .optional()
-            .map_err(|e| self.database.error("reading the journal", &e))?;
-        text.map(|t| self.read(&t)).transpose()
+        let found = self.list(
+            "SELECT record, text FROM commands LEFT JOIN command_texts USING (number)
+             WHERE command_id = ?1",
+            params![command_id],
+        )?;
+        Ok(found.into_iter().next())
     }
 
     /// Every command that is neither settled nor rejected, the one that changed longest ago first.
@@ -237,7 +256,8 @@ impl ExecutorJournal {
     /// [`StoreError`].
     pub fn live(&self) -> Result<Vec<ExecutorRecord>, StoreError> {
         self.list(
-            "SELECT record FROM commands WHERE live = 1 ORDER BY last_event",
+            "SELECT record, text FROM commands LEFT JOIN command_texts USING (number)
+             WHERE live = 1 ORDER BY last_event",
             params![],
         )
     }
@@ -248,7 +268,8 @@ impl ExecutorJournal {
     /// [`StoreError`].
     pub fn last_settled(&self, count: u32) -> Result<Vec<ExecutorRecord>, StoreError> {
         self.list(
-            "SELECT record FROM commands WHERE live = 0 ORDER BY last_event DESC LIMIT ?1",
+            "SELECT record, text FROM commands LEFT JOIN command_texts USING (number)
+             WHERE live = 0 ORDER BY last_event DESC LIMIT ?1",
             params![count],
         )
     }
@@ -346,37 +367,50 @@ impl ExecutorJournal {
         let mut records = Vec::new();
         while let Some(row) = rows.next().map_err(error)? {
             let text = row.get_ref(0).map_err(error)?;
-            records.push(self.read(text.as_str().map_err(|e| db.bad_record("a command", e))?)?);
+            let command = row.get_ref(1).map_err(error)?;
+            let record = text
+                .as_str()
+                .and_then(|text| Ok((text, command.as_str_or_null()?)))
+                .map_err(|e| db.bad_record("a command", e))
+                .and_then(|(text, command)| {
+                    whole(text, command).map_err(|e| db.bad_record("a command", e))
+                })?;
+            records.push(record);
         }
         Ok(records)
     }
-
-    fn read(&self, text: &str) -> Result<ExecutorRecord, StoreError> {
-        serde_json::from_str(text).map_err(|e| self.database.bad_record("a command", e))
-    }
 }
 
+/// Live commands that the file is not asked about at most; far more than an executor has.
+const KNOWN: usize = 4096;
+
 /// What the file knows of a command already.
+#[derive(Clone, Debug)]
 struct Known {
     number: i64,
     digest: String,
     live: bool,
     sequence: i64,
     last_event: i64,
+    /// Whether the command's text stands by itself.
+    text: bool,
 }
 
 impl Known {
-    fn of(t: &Transaction<'_>, entry: &JournalEntry<'_>) -> Result<Option<Self>, rusqlite::Error> {
+    fn of(t: &Connection, command_id: &str) -> Result<Option<Self>, rusqlite::Error> {
         t.prepare_cached(
-            "SELECT number, digest, live, sequence, last_event FROM commands WHERE command_id = ?1",
+            "SELECT number, digest, live, sequence, last_event,
+                 EXISTS (SELECT 1 FROM command_texts x WHERE x.number = c.number)
+             FROM commands c WHERE command_id = ?1",
         )?
-        .query_row([entry.id()], |row| {
+        .query_row([command_id], |row| {
             Ok(Known {
                 number: row.get(0)?,
                 digest: row.get(1)?,
                 live: row.get(2)?,
                 sequence: row.get(3)?,
                 last_event: row.get(4)?,
+                text: row.get(5)?,
             })
         })
         .optional()
@@ -385,7 +419,7 @@ impl Known {
 
 /// What of an entry is there already; `None`: nothing, it may be written.
 fn conflict(
-    t: &Transaction<'_>,
+    t: &Connection,
     entry: &JournalEntry<'_>,
     known: Option<&Known>,
 ) -> Result<Option<String>, rusqlite::Error> {
@@ -405,9 +439,15 @@ fn conflict(
         }
     }
     for (i, goal) in entry.new_goals(known.map_or(0, |k| k.sequence)).enumerate() {
-        let owner: bool = t
-            .prepare_cached("SELECT EXISTS (SELECT 1 FROM sub_goals WHERE goal_id = ?1)")?
-            .query_row([goal.goal_id.as_slice()], |row| row.get(0))?;
+        let (owner, taken): (bool, bool) = t
+            .prepare_cached(
+                "SELECT EXISTS (SELECT 1 FROM sub_goals WHERE goal_id = ?1), EXISTS (SELECT 1
+                 FROM sub_goals WHERE command_id = ?2 AND segment = ?3 AND name = ?4)",
+            )?
+            .query_row(
+                params![goal.goal_id.as_slice(), id, goal.segment, goal.name],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )?;
         let twin = |other: &&eh_ledger::executor::SubGoalRecord| {
             other.goal_id == goal.goal_id
                 || (other.segment == goal.segment && other.name == goal.name)
@@ -419,12 +459,6 @@ fn conflict(
         if owner || inside {
             return Ok(Some(format!("goal {}", format_goal_id(&goal.goal_id))));
         }
-        let taken: bool = t
-            .prepare_cached(
-                "SELECT EXISTS (SELECT 1 FROM sub_goals
-                 WHERE command_id = ?1 AND segment = ?2 AND name = ?3)",
-            )?
-            .query_row(params![id, goal.segment, goal.name], |row| row.get(0))?;
         if taken {
             return Ok(Some(format!("sub-goal {} of command {id}", goal.name)));
         }
@@ -432,17 +466,18 @@ fn conflict(
     Ok(None)
 }
 
-/// Writes everything of one event that conflicts with nothing.
+/// Writes everything of one event that conflicts with nothing, and gives what the file knows of the command
+/// then.
 ///
 /// It changes as few pages as can be: one of the events, one of the commands. Indices change only when a
 /// command comes or goes, and the table of goals only when one is sent.
 fn write(
-    t: &Transaction<'_>,
+    t: &Connection,
     chain: &Chain,
-    head: &ChainHead,
+    head: &mut ChainHead,
     entry: &JournalEntry<'_>,
-    known: Option<&Known>,
-) -> Result<ChainHead, rusqlite::Error> {
+    known: Option<Known>,
+) -> Result<Known, rusqlite::Error> {
     let link = Link {
         subject: entry.id(),
         sequence: entry.sequence(),
@@ -450,13 +485,14 @@ fn write(
         kind: entry.kind(),
         details: entry.details(),
         record_hash: entry.record_hash(),
-        previous: known.map_or(0, |k| k.last_event),
+        previous: known.as_ref().map_or(0, |k| k.last_event),
     };
-    let head = chain.add(t, head, &link)?;
+    *head = chain.add(t, head, &link)?;
     let state = entry.record().state.to_wire();
-    match known {
-        None => t
-            .prepare_cached(
+    let before = known.as_ref().map_or(0, |k| k.sequence);
+    let mut now = match known {
+        None => {
+            t.prepare_cached(
                 "INSERT INTO commands (command_id, digest, state, live, sequence, last_event,
                      updated_at, record_hash, record)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
@@ -471,9 +507,18 @@ fn write(
                 entry.now().0,
                 entry.record_hash(),
                 entry.text(),
-            ])?,
-        Some(known) => t
-            .prepare_cached(if entry.live() {
+            ])?;
+            Known {
+                number: t.last_insert_rowid(),
+                digest: entry.record().digest.clone(),
+                live: true,
+                sequence: 0,
+                last_event: 0,
+                text: false,
+            }
+        }
+        Some(known) => {
+            t.prepare_cached(if entry.live() {
                 "UPDATE commands SET state = ?2, sequence = ?3, last_event = ?4, updated_at = ?5,
                      record_hash = ?6, record = ?7 WHERE number = ?1"
             } else {
@@ -488,9 +533,19 @@ fn write(
                 entry.now().0,
                 entry.record_hash(),
                 entry.text(),
-            ])?,
+            ])?;
+            known
+        }
     };
-    for goal in entry.new_goals(known.map_or(0, |k| k.sequence)) {
+    if !now.text {
+        let text = entry
+            .command_text()
+            .map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+        t.prepare_cached("INSERT INTO command_texts (number, text) VALUES (?1, ?2)")?
+            .execute(params![now.number, text])?;
+        now.text = true;
+    }
+    for goal in entry.new_goals(before) {
         t.prepare_cached(
             "INSERT INTO sub_goals (goal_id, command_id, segment, name, action_name)
              VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -503,5 +558,8 @@ fn write(
             goal.action_name
         ])?;
     }
-    Ok(head)
+    now.sequence = entry.sequence();
+    now.last_event = head.id;
+    now.live = entry.live();
+    Ok(now)
 }

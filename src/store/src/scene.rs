@@ -16,7 +16,7 @@ use std::path::Path;
 
 use eh_contract::scene::{Relation, SceneObject};
 use eh_scene::ChangeSet;
-use rusqlite::{params, Statement, Transaction};
+use rusqlite::{params, Connection, Statement, Transaction};
 use serde::de::DeserializeOwned;
 
 use crate::db::{Access, Database, Migration, Schema};
@@ -333,7 +333,7 @@ fn put_relation(
     Ok(())
 }
 
-fn write(t: &Transaction<'_>, changes: &ChangeSet) -> Result<(), rusqlite::Error> {
+fn write(t: &Connection, changes: &ChangeSet) -> Result<(), rusqlite::Error> {
     let map_id = &changes.map_id;
     let version = i64::try_from(changes.version).unwrap_or(i64::MAX);
     t.execute(

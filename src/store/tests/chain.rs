@@ -116,6 +116,22 @@ fn a_command_that_its_events_do_not_tell_of_is_named() {
     let (event, what) = broken(&format!("{change} WHERE number = 2"), false);
     assert_eq!(event, 22, "the last event of the second command");
     assert!(what.contains("command-00000001"), "{what}");
+    for (change, says) in [
+        (
+            "UPDATE command_texts SET text = replace(text, 'cup_1', 'cup_2')",
+            "digest",
+        ),
+        ("UPDATE command_texts SET text = '{'", "can't be read"),
+        ("DELETE FROM command_texts", "can't be read"),
+        ("UPDATE commands SET digest = 'another'", "digest"),
+    ] {
+        let (event, what) = broken(&format!("{change} WHERE number = 2"), false);
+        assert_eq!(event, 22, "{change}");
+        assert!(
+            what.contains("command-00000001") && what.contains(says),
+            "{change}: {what}"
+        );
+    }
     let (event, what) = broken("DELETE FROM commands WHERE number = 3", false);
     assert_eq!(event, 23, "its first event");
     assert!(what.contains("command-00000002"), "{what}");

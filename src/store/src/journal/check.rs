@@ -2,6 +2,7 @@
 
 use rusqlite::params;
 
+use super::entry::whole;
 use super::ExecutorJournal;
 use crate::chain::{hash_of, newest_event, Break, ChainHead};
 use crate::error::StoreError;
@@ -65,8 +66,10 @@ impl ExecutorJournal {
         let connection = self.database.connection();
         let broken = |event: i64, what: String| Ok(Err(Break { event, what }));
         let mut statement = connection.prepare(
-            "SELECT c.command_id, c.last_event, c.record, c.record_hash, e.subject, e.record_hash
-             FROM commands c LEFT JOIN events e ON e.id = c.last_event ORDER BY c.last_event",
+            "SELECT c.command_id, c.last_event, c.record, c.record_hash, e.subject, e.record_hash,
+                 c.digest, x.text
+             FROM commands c LEFT JOIN events e ON e.id = c.last_event
+                 LEFT JOIN command_texts x USING (number) ORDER BY c.last_event",
         )?;
         let mut rows = statement.query([])?;
         let mut commands = 0;
@@ -97,6 +100,12 @@ impl ExecutorJournal {
                 }
                 None => {}
             }
+            let record = row.get_ref(2)?.as_str()?;
+            let digest = row.get_ref(6)?.as_str()?;
+            let command = row.get_ref(7)?.as_str_or_null()?;
+            if let Some(what) = other_command(record, command, digest) {
+                return broken(last, format!("command {id}: {what}"));
+            }
             commands += 1;
         }
         let orphan = connection
@@ -125,5 +134,17 @@ impl ExecutorJournal {
             event: found.event,
             what: found.what,
         }
+    }
+}
+
+/// What is wrong with the command that a record is of. The record is held by the chain, the command by the
+/// digest that the record carries.
+fn other_command(record: &str, command: Option<&str>, digest: &str) -> Option<String> {
+    match whole(record, command) {
+        Err(e) => Some(format!("its text can't be read ({e})")),
+        Ok(record) if record.digest != digest || record.command.digest() != digest => Some(
+            format!("its text is not the one with digest {digest}, which was received"),
+        ),
+        Ok(_) => None,
     }
 }

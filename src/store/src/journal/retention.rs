@@ -108,6 +108,11 @@ impl ExecutorJournal {
             for id in &ids {
                 t.prepare_cached("DELETE FROM sub_goals WHERE command_id = ?1")?
                     .execute([id])?;
+                t.prepare_cached(
+                    "DELETE FROM command_texts
+                     WHERE number = (SELECT number FROM commands WHERE command_id = ?1)",
+                )?
+                .execute([id])?;
                 forgotten += t
                     .prepare_cached("DELETE FROM commands WHERE command_id = ?1")?
                     .execute([id])?;

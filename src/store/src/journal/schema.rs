@@ -12,8 +12,21 @@ pub const SCHEMA: Schema = Schema {
     name: "executor journal",
     // "EHJ" and the kind.
     application_id: 0x4548_4a01,
-    migrations: &[Migration::Sql(VERSION_1), Migration::Rust(to_version_2)],
+    migrations: &[
+        Migration::Sql(VERSION_1),
+        Migration::Rust(to_version_2),
+        Migration::Sql(VERSION_3),
+    ],
 };
+
+/// A command's own text is written once and not with each of its events. It is held by the digest, which
+/// every record carries. Rows that were there before keep their whole records until their next event.
+const VERSION_3: &str = "
+        CREATE TABLE command_texts (
+            number INTEGER PRIMARY KEY,
+            text TEXT NOT NULL
+        ) STRICT;
+    ";
 
 const VERSION_1: &str = "
         CREATE TABLE commands (
