@@ -731,6 +731,25 @@ def test_the_base_is_not_shared_between_the_executors(
     navigation.result(handle)
 
 
+@pytest.mark.parametrize('fate', ['reached', 'rejected', 'hangs'])
+def test_a_drive_ends_with_a_look_at_its_target_however_that_ends(
+        manipulation, navigation, arm, nav2, robot, fate):
+    arm.head.accept = fate != 'rejected'
+    arm.head.run_for = 60.0 if fate == 'hangs' else 0.0
+    goal = navigation.goal('navigate_to', {'target': 'cup_1'}, targets=[cup('target', 1.5)])
+    answer = navigation.run(goal)
+    assert answer.status == SUCCEEDED, answer.result.error_msg
+    names = [c.sub_goal for c in navigation.query(goal.command.command_id).foreign_calls]
+    assert names == ['drive', 'look_at_target']
+    ends = {'reached': ['succeeded'], 'rejected': [], 'hangs': ['canceled']}
+    assert arm.head.ends == ends[fate]
+    if fate != 'rejected':
+        pan, tilt = arm.head.requests[-1].trajectory.points[-1].positions
+        # Straight ahead and below the neck, which is 1.2 m high.
+        assert pan == pytest.approx(0.0, abs=1e-6) and 0.1 < tilt < 0.6
+    assert sorted(answer.result.status.resources) == ['base', 'head']
+
+
 def test_preconditions_are_asked_for_and_a_silent_scene_is_named(navigation, nav2):
     from embodied_harness.msg import Precondition
     goal = navigation.goal(preconditions=[Precondition(ref='cup_1', version=1)])

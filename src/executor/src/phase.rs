@@ -71,6 +71,15 @@ pub(crate) struct Pursuit {
     pub(crate) goal_id: GoalId,
     pub(crate) name: String,
     pub(crate) stage: PursuitStage,
+    /// It only adds to what is seen; `None`: the program can't do without it.
+    pub(crate) glance: Option<Glance>,
+}
+
+/// A goal whose failure undoes nothing.
+pub(crate) struct Glance {
+    /// It is called off then.
+    pub(crate) until: Duration,
+    pub(crate) cancel: Every,
 }
 
 pub(crate) enum PursuitStage {

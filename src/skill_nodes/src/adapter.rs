@@ -218,9 +218,12 @@ fn foreign(
         planning_time: parameters.planning_time,
     });
     Ok(match adapter {
-        Adapter::Navigation => {
-            Foreign::navigation(node, &parameters.navigate_to_pose_action, &settings)?
-        }
+        Adapter::Navigation => Foreign::navigation(
+            node,
+            &parameters.navigate_to_pose_action,
+            &parameters.head_action,
+            &settings,
+        )?,
         Adapter::Manipulation => Foreign::manipulation(
             node,
             &parameters.move_group_action,

@@ -189,13 +189,20 @@ impl Foreign {
     pub(crate) fn navigation(
         node: &Node,
         action: &str,
+        head: &str,
         settings: &Arc<GoalSettings>,
     ) -> Result<(Self, Handles), GoalClientError> {
         let (client, foreign) = typed::<NavigateToPose>(node, action, settings)?;
         let remaining = Remaining::default();
         let task = watch_feedback(client.feedback(), remaining.clone());
         let this = Foreign {
-            actions: vec![(Server::Navigation, foreign)],
+            actions: vec![
+                (Server::Navigation, foreign),
+                (
+                    Server::Head,
+                    typed::<FollowJointTrajectory>(node, head, settings)?.1,
+                ),
+            ],
             remaining,
         };
         Ok((this, vec![Box::new(node.commands().run(task))]))

@@ -191,7 +191,7 @@ impl Parameters {
             navigate_to_pose_action: only(navigation, "navigate_to_pose_action", "navigate_to_pose", "nav2_msgs/NavigateToPose")?,
             move_group_action: only(manipulation, "move_group_action", "move_action", "moveit_msgs/MoveGroup")?,
             gripper_action: only(manipulation, "gripper_action", "gripper_controller/gripper_cmd", "control_msgs/GripperCommand")?,
-            head_action: only(manipulation, "head_action", "head_controller/follow_joint_trajectory", "control_msgs/FollowJointTrajectory")?,
+            head_action: foreign("head_action", "head_controller/follow_joint_trajectory", "control_msgs/FollowJointTrajectory")?,
             server_timeout: seconds(node, "server_timeout", 1.0, 0.0..=60.0, "How long a missing action server is waited for.")?,
             acknowledge_timeout: seconds(node, "acknowledge_timeout", 2.0, 0.05..=60.0, "How long the acknowledgement of a goal is waited for.")?,
             lost_timeout: seconds(node, "lost_timeout", 3.0, 0.1..=60.0, "How long it is tried to learn about a goal whose acknowledgement or result is missing.")?,

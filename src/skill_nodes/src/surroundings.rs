@@ -67,11 +67,9 @@ struct Heard {
 /// What comes many times a second.
 struct Motion {
     _odometry: WorkerSubscription<Odometry, ()>,
-    /// Who only drives is not woken for joints and camera frames.
-    _arm: Option<(
-        WorkerSubscription<JointState, ()>,
-        WorkerSubscription<ObjectObservationArray, ()>,
-    )>,
+    _joints: WorkerSubscription<JointState, ()>,
+    /// Who only drives is not woken for camera frames.
+    _frames: Option<WorkerSubscription<ObjectObservationArray, ()>>,
 }
 
 /// The newest of everything, shared with the callbacks.
@@ -198,12 +196,12 @@ impl Surroundings {
             "odom".qos(qos::sensor_data()),
             move |m: Odometry| with(&s, |s| s.odometry(&m)),
         )?;
-        let arm = if self.adapter == Adapter::Manipulation {
-            let s = Arc::downgrade(self);
-            let joints = self.streams.create_subscription::<JointState, _>(
-                "joint_states".qos(qos::sensor_data()),
-                move |m: JointState| with(&s, |s| s.joints(&m)),
-            )?;
+        let s = Arc::downgrade(self);
+        let joints = self.streams.create_subscription::<JointState, _>(
+            "joint_states".qos(qos::sensor_data()),
+            move |m: JointState| with(&s, |s| s.joints(&m)),
+        )?;
+        let frames = if self.adapter == Adapter::Manipulation {
             let s = Arc::downgrade(self);
             let frames = self
                 .streams
@@ -211,13 +209,14 @@ impl Surroundings {
                     "detections".qos(qos::sensor_data()),
                     move |m: ObjectObservationArray| with(&s, |s| s.frame(m)),
                 )?;
-            Some((joints, frames))
+            Some(frames)
         } else {
             None
         };
         Ok(Motion {
             _odometry: odometry,
-            _arm: arm,
+            _joints: joints,
+            _frames: frames,
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use eh_contract::command::TargetBinding;
 use eh_contract::error_code::ErrorCode;
-use eh_contract::geometry::{angle_difference, Vec3};
+use eh_contract::geometry::{angle_difference, Pose, Vec3};
 use eh_contract::scene::Kind;
 use nalgebra::Point3;
 
@@ -65,6 +65,27 @@ pub(crate) fn turn_to(name: &str, at: Vec3, body: &Embodiment) -> Result<Goal, F
     })
 }
 
+/// Where a target is looked at: its middle, and where things stand on it, its top, if an eye at this height sees
+/// that. A room is looked at at the height of a table. In the frame of the target \[m\].
+pub(crate) fn aim(target: &TargetBinding, eye: f64) -> Vec3 {
+    let mut middle = target.pose.position;
+    let top = middle.z + 0.5 * target.size.z;
+    match target.kind {
+        Kind::Surface if top < eye => middle.z = top,
+        Kind::Room | Kind::Place => middle.z = 0.8,
+        _ => {}
+    }
+    middle
+}
+
+/// A point in the map, in base_link.
+pub(crate) fn in_base(base: &Pose, point: Vec3) -> Vec3 {
+    let at: Point3<f64> = base
+        .isometry()
+        .inverse_transform_point(&point.vector().into());
+    Vec3::new(at.x, at.y, at.z)
+}
+
 /// `None` for success.
 pub(crate) fn head_failure(outcome: &SubGoalOutcome) -> Option<Failure> {
     match outcome {
@@ -103,15 +124,7 @@ impl LookAt {
 
     /// Where to look, in the map, the last one first. `to_base` brings a point into base_link.
     fn points(&self, eye: f64, to_base: impl Fn(Vec3) -> Vec3) -> Vec<Vec3> {
-        let mut middle = self.target.pose.position;
-        let top = middle.z + 0.5 * self.target.size.z;
-        // What stands on furniture is on its top, if the camera sees that; a room is looked at at the height
-        // of a table.
-        match self.target.kind {
-            Kind::Surface if top < eye => middle.z = top,
-            Kind::Room | Kind::Place => middle.z = 0.8,
-            _ => {}
-        }
+        let middle = aim(&self.target, eye);
         if self.target.kind != Kind::Surface {
             return vec![middle];
         }
@@ -149,12 +162,7 @@ impl SkillProgram for LookAt {
         let Some(base) = context.base_in_map else {
             return no_transform(context.body);
         };
-        let to_base = |point: Vec3| {
-            let at: Point3<f64> = base
-                .isometry()
-                .inverse_transform_point(&point.vector().into());
-            Vec3::new(at.x, at.y, at.z)
-        };
+        let to_base = |point: Vec3| in_base(&base, point);
         let mut ahead = match self.ahead.take() {
             Some(ahead) => ahead,
             None => self.points(base.position.z + context.body.neck.z, to_base),

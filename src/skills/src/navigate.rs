@@ -1,10 +1,14 @@
 //! Driving to something, and driving to a pose.
 
+use std::time::Duration;
+
 use eh_contract::command::TargetBinding;
 use eh_contract::error_code::ErrorCode;
 use eh_contract::geometry::Pose;
+use eh_contract::scene::Kind;
 use serde_json::{Map, Value};
 
+use crate::look;
 use crate::native_code::{self, NextMove};
 use crate::program::{no_transform, numbered, Context, Failure, SkillProgram, Step};
 use crate::stand_off;
@@ -14,7 +18,11 @@ use crate::sub_goal::{Goal, SubGoalOutcome};
 /// places will hold it on the way to the next.
 const MAX_STUCK: usize = 2;
 
-/// Drives to the best place to stand; the next one when the navigation server refuses a place.
+/// How much longer than a turn of the head takes its end is waited for after a drive.
+const GLANCE_SLACK: Duration = Duration::from_secs(1);
+
+/// Drives to the best place to stand; the next one when the navigation server refuses a place. There it looks at
+/// the target, where there is a head: who judges the drive has to see whether the target is still there.
 pub(crate) struct NavigateTo {
     target: TargetBinding,
     places: Option<Vec<Pose>>,
@@ -22,6 +30,8 @@ pub(crate) struct NavigateTo {
     stuck: usize,
     /// Why the best place was refused; the others are only next best.
     first: Option<Failure>,
+    /// The drive is over, and this long the look at the target may take.
+    glance: Option<Duration>,
 }
 
 impl NavigateTo {
@@ -32,15 +42,54 @@ impl NavigateTo {
             tried: 0,
             stuck: 0,
             first: None,
+            glance: None,
         }
+    }
+
+    /// What is left to do at the end of the drive. A room or a place is nothing to look at.
+    fn look(&mut self, context: &Context<'_>) -> Step {
+        let base = context.base_in_map.filter(|_| context.head);
+        let (Some(base), false) = (base, is_ground(self.target.kind)) else {
+            return Step::Completed;
+        };
+        let eye = base.position.z + context.body.neck.z;
+        let at = look::in_base(&base, look::aim(&self.target, eye));
+        match look::turn_to(&self.target.r#ref, at, context.body) {
+            Ok(goal) => {
+                let turn = Duration::try_from_secs_f64(context.body.head_turn_time);
+                self.glance = Some(turn.unwrap_or_default().saturating_add(GLANCE_SLACK));
+                Step::Goal {
+                    name: "look_at_target".into(),
+                    goal,
+                }
+            }
+            // The head can't turn there: less is seen, nothing is undone.
+            Err(_) => Step::Completed,
+        }
+    }
+}
+
+/// What has a place on the floor and nothing to be seen.
+const fn is_ground(kind: Kind) -> bool {
+    match kind {
+        Kind::Unspecified | Kind::Building | Kind::Floor | Kind::Room | Kind::Place => true,
+        Kind::Surface
+        | Kind::Container
+        | Kind::Object
+        | Kind::Person
+        | Kind::Robot
+        | Kind::Door => false,
     }
 }
 
 impl SkillProgram for NavigateTo {
     fn next(&mut self, context: &Context<'_>, last: Option<&SubGoalOutcome>) -> Step {
+        if self.glance.is_some() {
+            return Step::Completed;
+        }
         if let Some(outcome) = last {
             match navigation_outcome(outcome) {
-                None => return Step::Completed,
+                None => return self.look(context),
                 Some((failure, NextMove::GiveUp)) => return Step::Failed(failure),
                 Some((failure, NextMove::TryAnother)) => {
                     if failure.code == ErrorCode::NoProgress {
@@ -98,6 +147,10 @@ impl SkillProgram for NavigateTo {
     fn progress(&self) -> Option<f64> {
         // The path's share is what the navigation server says.
         None
+    }
+
+    fn glance(&self) -> Option<Duration> {
+        self.glance
     }
 }
 
@@ -195,26 +248,103 @@ mod tests {
     use super::*;
     use crate::embodiment::Embodiment;
     use eh_contract::geometry::Vec3;
-    use eh_contract::scene::Kind;
     use eh_contract::Stamp;
 
-    #[test]
-    fn a_base_that_is_held_everywhere_is_not_sent_to_every_place() {
-        let body = Embodiment::default();
+    fn target(kind: Kind) -> TargetBinding {
         let mut pose = Pose::planar(3.0, 0.0, 0.0);
         pose.position.z = 0.4;
-        let mut drive = NavigateTo::new(TargetBinding {
+        TargetBinding {
             argument: "target".into(),
             r#ref: "table_1".into(),
             class_name: "table".into(),
-            kind: Kind::Surface,
+            kind,
             version: 1,
             frame_id: "map".into(),
             pose,
             size: Vec3::new(1.0, 1.0, 0.8),
             last_seen: Stamp(1),
             support: None,
-        });
+        }
+    }
+
+    /// What comes after a drive that ended at this heading \[rad\], 1 m from the target's edge.
+    fn after_the_drive(kind: Kind, head: bool, yaw: f64) -> (NavigateTo, Step) {
+        let body = Embodiment::default();
+        let context = |x: f64, yaw: f64| Context {
+            base_in_map: Some(Pose::planar(x, 0.0, yaw)),
+            head,
+            ..Context::of(&body)
+        };
+        let mut drive = NavigateTo::new(target(kind));
+        let first = drive.next(&context(0.0, 0.0), None);
+        assert!(matches!(
+            first,
+            Step::Goal {
+                goal: Goal::Navigate { .. },
+                ..
+            }
+        ));
+        assert_eq!(drive.glance(), None);
+        let step = drive.next(&context(1.5, yaw), Some(&SubGoalOutcome::Succeeded));
+        (drive, step)
+    }
+
+    #[test]
+    fn a_drive_ends_with_a_look_at_its_target_however_that_ends() {
+        let body = Embodiment::default();
+        for kind in [
+            Kind::Object,
+            Kind::Surface,
+            Kind::Container,
+            Kind::Person,
+            Kind::Door,
+        ] {
+            for end in [
+                SubGoalOutcome::Succeeded,
+                SubGoalOutcome::Rejected {
+                    message: "no".into(),
+                },
+                SubGoalOutcome::Aborted {
+                    code: -5,
+                    message: "no".into(),
+                },
+            ] {
+                let (mut drive, step) = after_the_drive(kind, true, 0.2);
+                let Step::Goal {
+                    goal: Goal::Head { pan, .. },
+                    ..
+                } = step
+                else {
+                    panic!("{kind:?}: {step:?}");
+                };
+                // Turned by 0.2 rad to the left and 1.5 m away, with the neck 0.08 m behind the base's middle.
+                assert!((-0.25..-0.15).contains(&pan), "{pan}");
+                let limit = drive.glance().unwrap();
+                assert!(limit > Duration::from_secs_f64(body.head_turn_time));
+                assert_eq!(drive.next(&Context::of(&body), Some(&end)), Step::Completed);
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_head_or_anything_to_look_at_a_drive_just_ends() {
+        for (kind, head, yaw) in [
+            (Kind::Object, false, 0.0),
+            (Kind::Room, true, 0.0),
+            (Kind::Place, true, 0.0),
+            // Behind the robot, 3.1 rad away, where the head turns by 2.6.
+            (Kind::Object, true, 3.1),
+        ] {
+            let (drive, step) = after_the_drive(kind, head, yaw);
+            assert_eq!(step, Step::Completed, "{kind:?}");
+            assert_eq!(drive.glance(), None);
+        }
+    }
+
+    #[test]
+    fn a_base_that_is_held_everywhere_is_not_sent_to_every_place() {
+        let body = Embodiment::default();
+        let mut drive = NavigateTo::new(target(Kind::Surface));
         let context = Context {
             base_in_map: Some(Pose::default()),
             ..Context::of(&body)

@@ -1,5 +1,7 @@
 //! What a skill's program is, and the program of each skill that ships.
 
+use std::time::Duration;
+
 use eh_contract::command::SkillCommand;
 use eh_contract::error_code::ErrorCode;
 use eh_contract::geometry::Pose;
@@ -37,6 +39,8 @@ pub struct Context<'a> {
     pub tool_in_base: Option<Pose>,
     /// Whether the arm's planner has a planning scene that can be changed.
     pub planning_scene: bool,
+    /// Whether there is a head that can be turned from here.
+    pub head: bool,
 }
 
 impl<'a> Context<'a> {
@@ -50,6 +54,7 @@ impl<'a> Context<'a> {
             gripper: None,
             tool_in_base: None,
             planning_scene: false,
+            head: false,
         }
     }
 }
@@ -107,6 +112,12 @@ pub trait SkillProgram: Send {
 
     /// Part of the sub-goals that is done, 0 to 1; `None` where it can't be said from here.
     fn progress(&self) -> Option<f64>;
+
+    /// How long what was asked for last may take, where it is only a glance: the skill has done by then what it is
+    /// for, and is complete however the glance ends. `None`: it is no glance.
+    fn glance(&self) -> Option<Duration> {
+        None
+    }
 
     /// What of ours is to be in the planning scene when it ended before its time and everything stands
     /// still; `None`: it left none there.

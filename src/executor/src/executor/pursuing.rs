@@ -68,6 +68,7 @@ impl Executor {
             stage: PursuitStage::Acknowledgement {
                 until: cx.turn.now.saturating_add(limit),
             },
+            glance: None,
         })
     }
 
@@ -87,6 +88,10 @@ impl Executor {
             }
             Happening::NotSent { goal_id, reason } if goal_id == pursuit.goal_id => {
                 self.goal_refused(id, &goal_id, "never sent", cx);
+                if pursuit.glance.is_some() {
+                    let outcome = SubGoalOutcome::Rejected { message: reason };
+                    return self.go_on(id, run, Some(outcome), cx);
+                }
                 let cause = failure(
                     ErrorCode::ServerUnavailable,
                     format!(
@@ -149,7 +154,12 @@ impl Executor {
         cx: &mut Cx<'_, '_>,
     ) -> Phase {
         let now = cx.turn.now;
-        let goal_id = pursuit.goal_id;
+        let (server, goal_id) = (pursuit.server, pursuit.goal_id);
+        if let Some(glance) = &mut pursuit.glance {
+            if now >= glance.until && glance.cancel.is_due(now) {
+                cx.give(Effect::CancelGoal { server, goal_id });
+            }
+        }
         if let PursuitStage::Acknowledgement { until } = pursuit.stage {
             if now < until {
                 return Phase::Running(run, Doing::Pursuing(pursuit));
@@ -272,7 +282,8 @@ impl Executor {
         end: &NativeEnd,
         cx: &Cx<'_, '_>,
     ) -> Option<StopCause> {
-        if end.status == goal_status::SUCCEEDED {
+        // Whoever wants the head after a drive has it.
+        if end.status == goal_status::SUCCEEDED || pursuit.glance.is_some() {
             return None;
         }
         let is_ours = |g: &GoalId| self.live_records().any(|r| r.sub_goal(g).is_some());

@@ -7,7 +7,8 @@ use eh_skills::{Context, Failure, Goal, SkillProgram, Step, SubGoalOutcome};
 use uuid::{Builder, Uuid};
 
 use super::{Cx, Executor};
-use crate::phase::{Doing, Happening, Observation, Phase, Run};
+use crate::phase::{Doing, Glance, Happening, Observation, Phase, Run};
+use crate::server::Server;
 use crate::timing::{self, Every};
 
 pub(super) fn failed(failure: Failure) -> StopCause {
@@ -116,7 +117,13 @@ impl Executor {
                 | Goal::MoveArm { .. }
                 | Goal::Gripper { .. }
                 | Goal::Head { .. }) => match self.send(id, &name, goal, cx) {
-                    Ok(pursuit) => Doing::Pursuing(pursuit),
+                    Ok(mut pursuit) => {
+                        pursuit.glance = run.program.glance().map(|limit| Glance {
+                            until: cx.turn.now.saturating_add(limit),
+                            cancel: Every::now(timing::CANCEL_AGAIN),
+                        });
+                        Doing::Pursuing(pursuit)
+                    }
                     Err(cause) => return self.bring_to_standstill(id, cause, Some(run), cx),
                 },
             };
@@ -158,6 +165,8 @@ impl Executor {
             gripper: senses.gripper(),
             tool_in_base: senses.tool_in_base(),
             planning_scene: self.has_planning_scene(cx),
+            head: self.settings.actions.contains_key(&Server::Head)
+                && senses.is_there(Server::Head),
         })
     }
 

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use eh_contract::ErrorCode;
 use eh_ledger::executor::{
-    format_goal_id, goal_status, ExecutorEvent, ExecutorRecord, GoalId, StopCause,
+    format_goal_id, goal_status, ExecutorEvent, ExecutorRecord, GoalId, StopCause, SubGoalRecord,
 };
-use eh_skills::{Goal, Step};
+use eh_skills::{Goal, Step, SubGoalOutcome};
 
 use super::{Cx, Executor};
 use crate::effect::{Effect, Level};
 use crate::native_end::NativeEnd;
 use crate::phase::{Ending, Happening, Phase, Run, StopStage, Stopping};
+use crate::server::Server;
 use crate::timing::{self, Every};
 
 impl Stopping {
@@ -247,6 +248,12 @@ impl Executor {
                                 return Phase::Stopping(stopping);
                             }
                         },
+                        // All that was left was a look.
+                        Step::Goal { .. } if run.program.glance().is_some() => {
+                            outcome = SubGoalOutcome::Rejected {
+                                message: "called off".into(),
+                            };
+                        }
                         Step::Goal { .. } | Step::Failed(_) => break,
                     }
                 }
@@ -308,8 +315,10 @@ impl Executor {
 
     fn measured(&self, record: &ExecutorRecord) -> Measured {
         let body = &self.settings.body;
-        // Nothing that was sent, nothing that could move.
+        // Nothing that was sent, nothing that could move. Not every robot that drives has a head.
         let sent = record.sub_goals.iter().any(|g| !g.refused);
+        let head = self.settings.actions.get(&Server::Head);
+        let turned = |g: &SubGoalRecord| !g.refused && Some(&g.action_name) == head;
         let mut base = false;
         let mut joints = Vec::new();
         for resource in record.resources.iter().filter(|_| sent) {
@@ -322,7 +331,9 @@ impl Executor {
                         .flat_map(|c| c.keys().cloned()),
                 ),
                 "gripper" => joints.push(body.gripper_joint.clone()),
-                "head" => joints.extend(body.head_joints.iter().cloned()),
+                "head" if record.sub_goals.iter().any(turned) => {
+                    joints.extend(body.head_joints.iter().cloned())
+                }
                 _ => {}
             }
         }

@@ -33,7 +33,10 @@ pub fn ms(n: u64) -> Duration {
 
 pub fn settings(adapter: Adapter) -> Settings {
     let actions: &[(Server, &str)] = match adapter {
-        Adapter::Navigation => &[(Server::Navigation, "/navigate_to_pose")],
+        Adapter::Navigation => &[
+            (Server::Navigation, "/navigate_to_pose"),
+            (Server::Head, "/head"),
+        ],
         Adapter::Manipulation => &[
             (Server::Arm, "/move_action"),
             (Server::Gripper, "/gripper_cmd"),

@@ -92,6 +92,8 @@ pub struct Robot {
     last_motion: Duration,
     /// Never stands still, though its goals have ended.
     pub drifts: bool,
+    /// Its joint states name no joints.
+    pub joints_unknown: bool,
     lease: LeaseSeen,
     pub stop: Option<String>,
     pub others: BTreeMap<String, String>,
@@ -117,6 +119,7 @@ impl Robot {
             started: BTreeMap::new(),
             last_motion: Duration::ZERO,
             drifts: false,
+            joints_unknown: false,
             lease: LeaseSeen::default(),
             stop: None,
             others: BTreeMap::new(),
@@ -315,6 +318,9 @@ impl Senses for Robot {
     fn standing(&self, since: Duration, base: bool, joints: &[String]) -> Result<(), String> {
         if !base && joints.is_empty() {
             return Ok(());
+        }
+        if self.joints_unknown && !joints.is_empty() {
+            return Err("no state of it was received".into());
         }
         let stands_since = since.max(self.last_motion);
         if self.drifts || self.now.saturating_sub(stands_since) < WINDOW {

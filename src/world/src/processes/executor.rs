@@ -65,7 +65,7 @@ pub struct ExecutorProcess {
 /// What the skill nodes are set to by their parameter files.
 pub fn settings(adapter: Adapter, name: &str) -> Settings {
     let servers: &[Server] = match adapter {
-        Adapter::Navigation => &[Server::Navigation],
+        Adapter::Navigation => &[Server::Navigation, Server::Head],
         Adapter::Manipulation => &[Server::Arm, Server::Gripper, Server::Head],
     };
     Settings {
