@@ -13,6 +13,7 @@ use eh_contract::Stamp;
 use serde_json::json;
 
 use crate::scope::{Finding, Fingers, Scope, Target};
+use crate::sights::OnTheWay;
 
 /// The robot's base near a target, or inside it when it is a room.
 pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
@@ -54,18 +55,20 @@ pub fn near(scope: &mut Scope<'_>, name: &str, limit: Option<f64>) -> Finding {
                 }
             }
             if looked == 0 && hits.is_empty() {
-                // Where a drive leads does not depend on how often it was looked at, and what is done there
-                // looks first.
-                let Some(looks) = scope.looks_on_the_way(&target, origin, name) else {
-                    return Finding::unknown(
-                        ids,
-                        format!("{name} was no longer seen where it was while the robot came near"),
-                    );
+                let assumed = match scope.on_the_way(&target, origin, name) {
+                    OnTheWay::Seen(looks) => format!("it is not in view, and is taken to be where it was ({looks} looks there on the way)"),
+                    // A look from here would show no more.
+                    OnTheWay::HardlyLooked(_) if scope.is_behind_furniture(origin, name) => "furniture hides it from here, and it is taken to be where it was".into(),
+                    OnTheWay::Missed => {
+                        return Finding::unknown(ids, format!("{name} was no longer seen where it was while the robot came near"));
+                    }
+                    OnTheWay::HardlyLooked(looks) => {
+                        return Finding::unknown(ids, format!("{looks} frames since the start looked at where {name} was, too few to tell that it is still there; look at it"));
+                    }
                 };
                 let mut finding = gap(scope, name, &pose, &target, at.x, at.y, limit, ids);
-                finding.explanation += &format!(
-                    "; it is not in view, and is taken to be where it was ({looks} looks there on the way)"
-                );
+                finding.explanation += "; ";
+                finding.explanation += &assumed;
                 return finding;
             }
             // Somebody may have moved it: being near its old place is then worth nothing.

@@ -13,6 +13,17 @@ const VIEW_SHARE: f64 = 0.9;
 /// How much boxes of other objects are grown before they count as hiding something \[m\].
 const INFLATE: f64 = 0.02;
 
+/// What the frames of a run show of an object's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTheWay {
+    /// So few frames looked there that its absence would hardly have been noticed.
+    HardlyLooked(usize),
+    /// None of the last frames that looked there shows it.
+    Missed,
+    /// It was seen there, among so many looks.
+    Seen(usize),
+}
+
 impl<'a> Scope<'a> {
     /// Where an object was at the start: seen before it, else where the command says.
     pub fn origin(&self, target: &Target) -> Vec3 {
@@ -138,18 +149,30 @@ impl<'a> Scope<'a> {
         self.looks_in(self.frames(), place, except).len()
     }
 
-    /// How many frames looked at an object's place since the start; `None` when it was missed there: none of the
-    /// last frames that looked, as many as cast doubt, shows it. That proves no absence.
-    pub fn looks_on_the_way(&self, target: &Target, place: Vec3, name: &str) -> Option<usize> {
+    /// What the run itself shows of an object's place. An absence on the way casts doubt, it proves nothing; a
+    /// place that fewer frames looked at than that takes may have been emptied with nobody looking.
+    pub fn on_the_way(&self, target: &Target, place: Vec3, name: &str) -> OnTheWay {
         let looks = self.looks_in(self.frames_since_start(), place, &[name]);
         // Fewer than prove an absence.
         let count = (2 * self.config.absence_frames).div_ceil(3);
-        let last = looks.len().checked_sub(count).and_then(|n| looks.get(n..));
-        let missed = last.is_some_and(|last| {
-            self.hits_in(last.to_vec(), target, place, self.config.search_radius)
-                .is_empty()
-        });
-        (!missed).then_some(looks.len())
+        let Some(last) = looks.len().checked_sub(count).and_then(|n| looks.get(n..)) else {
+            return OnTheWay::HardlyLooked(looks.len());
+        };
+        let hits = self.hits_in(last.to_vec(), target, place, self.config.search_radius);
+        if hits.is_empty() {
+            OnTheWay::Missed
+        } else {
+            OnTheWay::Seen(looks.len())
+        }
+    }
+
+    /// Whether a wall or a piece of furniture of the map stands between a place and the camera where it is now, as
+    /// what a cabinet holds is behind its door: turning the camera shows no more of it.
+    pub fn is_behind_furniture(&self, place: Vec3, name: &str) -> bool {
+        let nodes: &[SceneObject] = self.prior.map_or(&[], |p| p.objects.as_slice());
+        let mut frames = self.frames().into_iter().rev();
+        let view = frames.find_map(|frame| frame.view.as_ref());
+        view.is_some_and(|view| !line_of_sight(view.camera.position, place, nodes.iter(), &[name]))
     }
 
     fn looks_in(

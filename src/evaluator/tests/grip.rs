@@ -238,7 +238,7 @@ fn who_stands_where_the_cup_was_is_not_near_it() {
 }
 
 #[test]
-fn what_is_out_of_view_is_taken_to_be_where_it_was_and_the_looks_are_told() {
+fn what_was_hardly_looked_at_since_the_start_may_have_been_carried_away() {
     let drive = |target: &str, looks: u32| {
         let mut f = Fixture::new();
         for i in 0..5 {
@@ -257,13 +257,42 @@ fn what_is_out_of_view_is_taken_to_be_where_it_was_and_the_looks_are_told() {
         let near = descriptor("navigate_to", json!({"near": {"target": target}}));
         f.judge(&near).unwrap()
     };
-    for looks in 0..3 {
+    // Two thirds of the three of these tests: with fewer it would hardly have been missed.
+    for looks in 0..2 {
         let v = drive("cup_1", looks);
-        assert_eq!(v.outcome, Outcome::Success, "{v:#?}");
-        let words = format!("({looks} looks there on the way)");
+        assert_eq!(v.outcome, Outcome::Unknown, "{v:#?}");
+        let words = format!("{looks} frames since the start looked");
         assert!(v.reason.contains(&words), "{}", v.reason);
     }
+    let v = drive("cup_1", 2);
+    assert_eq!(v.outcome, Outcome::Success, "{v:#?}");
+    assert!(v.reason.contains("2 looks there on the way"), "{v:#?}");
+    // Furniture stays where it is.
     assert_eq!(drive("table_1", 0).outcome, Outcome::Success);
+}
+
+#[test]
+fn what_a_cabinet_holds_is_near_where_the_cabinet_is() {
+    let drive = |at: Vec3| {
+        let mut f = Fixture::new();
+        let mut cup = cup_binding();
+        cup.pose.position = at;
+        f.start("navigate_to", json!({}), vec![cup.clone()]);
+        f.end("navigate_to", json!({}), vec![cup]);
+        f.base(END + 0.1, 3.2, 0.8);
+        for i in 0..6 {
+            f.frame(END + 0.1 + 0.1 * f64::from(i), &[]);
+        }
+        let near = descriptor("navigate_to", json!({"near": {"target": "cup_1"}}));
+        f.judge(&near).unwrap()
+    };
+    // In the fridge, into which nobody can look from outside.
+    let v = drive(Vec3::new(3.7, 0.3, 0.9));
+    assert_eq!(v.outcome, Outcome::Success, "{v:#?}");
+    assert!(v.reason.contains("furniture hides it"), "{v:#?}");
+    // On the floor to the left, where the camera could look and does not.
+    let v = drive(Vec3::new(2.6, 0.6, 0.05));
+    assert_eq!(v.outcome, Outcome::Unknown, "{v:#?}");
 }
 
 #[test]
