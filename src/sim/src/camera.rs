@@ -1,4 +1,4 @@
-//! The camera on the head: which objects it detects, where, and how surely.
+//! The camera on the head: which objects and people it detects, where, and how surely.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use nalgebra::{Isometry3, Point3, UnitQuaternion, Vector3};
 
 use crate::random::{SeededRandom, Stream};
-use crate::world::{Screens, World};
+use crate::world::{Body, Screens, World};
 use crate::world_file::{Noise, RobotSpec};
 
 /// The image's width and height, pixels.
@@ -103,25 +103,23 @@ impl Camera {
         self.frustum
     }
 
-    /// Which share of the object the camera sees: 0 when hidden or out of view.
+    /// Which share of the body the camera sees: 0 when hidden or out of view. `index` is its place among
+    /// [`World::bodies`].
     ///
     /// `camera`: `camera_optical_frame` in the map.
     fn visible_share(
         &self,
         camera: &Isometry3<f64>,
-        world: &World,
+        body: &Body<'_>,
         screens: &Screens,
         index: usize,
     ) -> f64 {
-        let Some(object) = world.objects().get(index) else {
-            return 0.0;
-        };
-        let center = camera.inverse_transform_point(&Point3::from(object.pose.translation.vector));
+        let center = camera.inverse_transform_point(&Point3::from(body.pose.translation.vector));
         if !self.frustum.contains(&center) {
             return 0.0;
         }
         let eye = Point3::from(camera.translation.vector);
-        let [sx, sy, sz] = object.spec.size.map(|s| 0.4 * s);
+        let [sx, sy, sz] = body.size.map(|s| 0.4 * s);
         let probes = [
             [0.0, 0.0, 0.0],
             [sx, 0.0, 0.0],
@@ -134,7 +132,7 @@ impl Camera {
         let seen = probes
             .iter()
             .filter(|p| {
-                let point = object.pose * Point3::new(p[0], p[1], p[2]);
+                let point = body.pose * Point3::new(p[0], p[1], p[2]);
                 self.frustum
                     .contains(&camera.inverse_transform_point(&point))
                     && !screens.block(&eye, &point, Some(index))
@@ -156,13 +154,10 @@ impl Camera {
         let eye = Point3::from(camera.translation.vector);
         let screens = world.screens(&eye, self.frustum.far);
         let mut detections = Vec::new();
-        for index in 0..world.objects().len() {
-            let share = self.visible_share(camera, world, &screens, index);
-            if share < VISIBLE_SHARE {
-                continue;
-            }
-            if let Some(detection) = self.detect_one(camera, world, index, share) {
-                detections.push(detection);
+        for (index, body) in world.bodies().enumerate() {
+            let share = self.visible_share(camera, &body, &screens, index);
+            if share >= VISIBLE_SHARE {
+                detections.extend(self.detect_one(camera, world, &body, share));
             }
         }
         if self.random.chance(self.noise.false_positive) {
@@ -185,22 +180,21 @@ impl Camera {
         &mut self,
         camera: &Isometry3<f64>,
         world: &World,
-        index: usize,
+        body: &Body<'_>,
         share: f64,
     ) -> Option<Detection> {
         if self.random.chance(self.noise.miss) {
             return None;
         }
-        let object = world.objects().get(index)?;
-        let truth = camera.inverse_transform_point(&Point3::from(object.pose.translation.vector));
+        let truth = camera.inverse_transform_point(&Point3::from(body.pose.translation.vector));
         let position = self.blur(&truth);
         let turn = self.random.normal(self.noise.detection_yaw);
         let orientation = camera.rotation.inverse()
             * UnitQuaternion::from_axis_angle(&Vector3::z_axis(), turn)
-            * object.pose.rotation;
-        let mut class = object.spec.class.clone();
+            * body.pose.rotation;
+        let mut class = body.class.to_owned();
         let mut confidence = 0.6 + 0.35 * share - 0.03 * truth.coords.norm();
-        if self.random.chance(self.noise.class_confusion) {
+        if body.confusable && self.random.chance(self.noise.class_confusion) {
             let classes = world.classes();
             if let Some(other) = classes.get(self.random.index(classes.len())) {
                 class = (*other).to_owned();
@@ -208,11 +202,11 @@ impl Camera {
             }
         }
         confidence = (confidence + self.random.normal(0.02)).clamp(0.05, 0.99);
-        let size = object.spec.size;
+        let size = body.size;
         Some(Detection {
             local_id: 0,
             class,
-            attributes: object.spec.attributes.clone(),
+            attributes: body.attributes.clone().into_owned(),
             confidence,
             image_box: self.image_box(&position, size),
             position,

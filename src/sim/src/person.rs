@@ -1,8 +1,10 @@
 //! People who walk through the world: upright boxes that move along a way and give robots right of way.
 
+use nalgebra::Isometry3;
 use serde::Deserialize;
 
 use crate::geometry::UprightBox;
+use crate::world::upright;
 
 /// A person stops this far before a robot, metres, measured between the two outlines.
 const MANNERS: f64 = 0.15;
@@ -120,6 +122,19 @@ impl Person {
     pub fn outline(&self) -> UprightBox {
         let side = 2.0 * self.spec.radius;
         UprightBox::new(self.at, [side, side], self.heading, 0.0, self.spec.height)
+    }
+
+    /// The centre of the box around it, map frame; x is where it walks to.
+    #[must_use]
+    pub fn pose(&self) -> Isometry3<f64> {
+        upright(self.at[0], self.at[1], self.spec.height / 2.0, self.heading)
+    }
+
+    /// Length, width and height of the box around it, metres.
+    #[must_use]
+    pub fn size(&self) -> [f64; 3] {
+        let side = 2.0 * self.spec.radius;
+        [side, side, self.spec.height]
     }
 
     /// Walks on for `dt` seconds. `robots`: x, y and radius of each, metres. `shut`: closed doors.

@@ -1,5 +1,6 @@
 //! The world as it is: walls, doors, furniture and objects, and the questions of geometry about them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use nalgebra::{Isometry3, Point3, Translation3, UnitQuaternion, Vector3};
@@ -71,17 +72,32 @@ impl WorldObject {
 #[derive(Debug, Clone)]
 pub struct Screens {
     solid: Vec<UprightBox>,
-    /// In the order of the world's objects.
-    objects: Vec<UprightBox>,
+    /// In the order of [`World::bodies`].
+    bodies: Vec<UprightBox>,
+}
+
+/// What a detector may see: an object or a person.
+#[derive(Debug, Clone)]
+pub struct Body<'a> {
+    /// Its class.
+    pub class: &'a str,
+    /// What it looks like.
+    pub attributes: Cow<'a, BTreeMap<String, String>>,
+    /// Its centre, map frame.
+    pub pose: Isometry3<f64>,
+    /// Length, width and height of its box, metres.
+    pub size: [f64; 3],
+    /// Whether it may be taken for an object of another class.
+    pub confusable: bool,
 }
 
 impl Screens {
-    /// Whether something stands between the two points; the object at `except` is looked through.
+    /// Whether something stands between the two points; the body at `except` is looked through.
     #[must_use]
     pub fn block(&self, a: &Point3<f64>, b: &Point3<f64>, except: Option<usize>) -> bool {
         self.solid.iter().any(|o| o.blocks(a, b))
             || self
-                .objects
+                .bodies
                 .iter()
                 .enumerate()
                 .any(|(i, o)| Some(i) != except && o.blocks(a, b))
@@ -491,11 +507,34 @@ impl World {
         Screens {
             solid: self
                 .fixed_obstacles()
-                .chain(self.people.iter().map(Person::outline))
                 .filter(|o| o.distance(eye.x, eye.y) <= range)
                 .collect(),
-            objects: self.objects.iter().map(WorldObject::outline).collect(),
+            bodies: self
+                .objects
+                .iter()
+                .map(WorldObject::outline)
+                .chain(self.people.iter().map(Person::outline))
+                .collect(),
         }
+    }
+
+    /// All that a detector may see: the objects in their order, then the people.
+    pub fn bodies(&self) -> impl Iterator<Item = Body<'_>> {
+        let objects = self.objects.iter().map(|object| Body {
+            class: &object.spec.class,
+            attributes: Cow::Borrowed(&object.spec.attributes),
+            pose: object.pose,
+            size: object.spec.size,
+            confusable: true,
+        });
+        let people = self.people.iter().map(|person| Body {
+            class: "person",
+            attributes: Cow::Owned(BTreeMap::new()),
+            pose: person.pose(),
+            size: person.size(),
+            confusable: false,
+        });
+        objects.chain(people)
     }
 
     /// The height of the surface below the point, and what it is.
@@ -583,7 +622,8 @@ impl World {
     }
 }
 
-fn upright(x: f64, y: f64, z: f64, yaw: f64) -> Isometry3<f64> {
+/// A body that stands upright, its centre at the point.
+pub(crate) fn upright(x: f64, y: f64, z: f64, yaw: f64) -> Isometry3<f64> {
     Isometry3::from_parts(
         Translation3::new(x, y, z),
         UnitQuaternion::from_axis_angle(&Vector3::z_axis(), yaw),

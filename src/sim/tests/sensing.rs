@@ -80,6 +80,32 @@ fn only_what_is_in_view_near_and_unhidden_is_detected() {
     assert_eq!(classes(&mut robot), ["pot"]);
 }
 
+/// A person is a thing to be seen, and stands before what is behind it.
+#[test]
+fn people_are_detected_and_hide_what_is_behind_them() {
+    let at = |y: f64| {
+        let text = format!("{ROOM}\npeople: [{{id: ann, path: [[3.0, {y}]], radius: 0.25}}]");
+        Robot::from_yaml(&text, Some(1)).unwrap()
+    };
+    let mut robot = at(2.0);
+    assert_eq!(classes(&mut robot), ["box", "person"]);
+    let frame = robot.detect().unwrap();
+    let ann = frame.detections.iter().find(|d| d.class == "person");
+    let ann = ann.unwrap();
+    // Camera at (1.48, 2, 1.25); the centre of a body of 1.7 m is 0.4 m below it.
+    assert!(
+        (ann.position - Point3::new(0.0, 0.4, 1.52)).norm() < 1e-9,
+        "{:?}",
+        ann.position
+    );
+    assert_eq!(ann.size, [0.5, 0.5, 1.7]);
+    // Behind the screen.
+    assert_eq!(classes(&mut at(3.0)), ["ball", "box", "person"]);
+    let hidden = format!("{ROOM}\npeople: [{{id: ann, path: [[4.0, 3.25]], radius: 0.1}}]");
+    let mut robot = Robot::from_yaml(&hidden, Some(1)).unwrap();
+    assert_eq!(classes(&mut robot), ["ball", "box"]);
+}
+
 #[test]
 fn noise_grows_with_the_distance() {
     let spread = |x: f64| {
