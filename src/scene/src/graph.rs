@@ -6,15 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
+use arcstr::ArcStr as Name;
 use eh_contract::geometry::Pose;
 use eh_contract::scene::{Kind, Relation, RelationKind, SceneObject, SceneSnapshot, Source};
 use eh_contract::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::grid::Grid;
-use crate::index::Index;
+use crate::index::{Index, Keys};
 
 /// Subject, relation, object.
 pub type EdgeKey = (String, RelationKind, String);
@@ -78,7 +78,7 @@ pub struct SceneGraph {
     revision: u64,
     stamp: Stamp,
     /// Boxed, since a half-full table would else hold a lot of nothing. Their order is that of the index.
-    objects: HashMap<Arc<str>, Box<SceneObject>>,
+    objects: HashMap<Name, Box<SceneObject>>,
     index: Index,
     edges: BTreeMap<EdgeKey, (Relation, u64)>,
     /// Object, relation, subject: the edges from the other end.
@@ -170,7 +170,7 @@ impl SceneGraph {
     }
 
     /// Live nodes by what they are called: in each set all are called alike.
-    pub(crate) fn labels(&self) -> impl Iterator<Item = &BTreeSet<Arc<str>>> {
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &BTreeSet<Name>> {
         self.index.labels()
     }
 
@@ -258,12 +258,21 @@ impl SceneGraph {
     /// Adds or replaces a node; it gets the next version.
     pub fn insert(&mut self, mut object: SceneObject, stamp: Stamp) {
         object.version = self.next_version(stamp);
-        if let Some(known) = self.objects.get(object.r#ref.as_str()) {
+        let mut name = None;
+        let mut keys = None;
+        if let Some((known_name, known)) = self.objects.get_key_value(object.r#ref.as_str()) {
+            (name, keys) = (Some(known_name.clone()), Some(Keys::of(known)));
             let before = (known.version, known.pose);
             self.remember_pose(&object.r#ref, before, (object.version, object.pose));
         }
-        let name = self.index.put(&object);
         self.dirty_objects.insert(object.r#ref.clone());
+        self.put(name, keys, object);
+    }
+
+    /// Puts a node into its places; `name` and `keys` are those of the node that was there before.
+    fn put(&mut self, name: Option<Name>, keys: Option<Keys>, object: SceneObject) {
+        let name = name.unwrap_or_else(|| Name::from(object.r#ref.as_str()));
+        self.index.put(&name, keys, &object);
         self.objects.insert(name, Box::new(object));
     }
 
@@ -274,44 +283,39 @@ impl SceneGraph {
         stamp: Stamp,
         change: impl FnOnce(&mut SceneObject) -> Edit,
     ) -> Edit {
-        let Some(object) = self.objects.get_mut(name) else {
+        let Some((key, _)) = self.objects.get_key_value(name) else {
             return Edit::Same;
         };
+        let key = key.clone();
+        let Some(object) = self.objects.get_mut(&key) else {
+            return Edit::Same;
+        };
+        let keys = Keys::of(object);
         let before = (object.version, object.pose);
         let edit = change(object);
-        match edit {
-            Edit::Same => {}
-            Edit::Refreshed => {
-                self.index.put(object);
-                if !self.dirty_objects.contains(name) {
-                    self.dirty_objects.insert(name.into());
-                }
-                self.touch(stamp);
-            }
-            Edit::Changed => {
-                self.bump(name, before, stamp);
-            }
+        if edit == Edit::Same {
+            debug_assert_eq!(Keys::of(object), keys, "{name} has changed after all");
+            return edit;
+        }
+        if edit == Edit::Changed {
+            self.version += 1;
+            object.version = self.version;
+        }
+        let now = (object.version, object.pose);
+        self.index.put(&key, Some(keys), object);
+        if !self.dirty_objects.contains(name) {
+            self.dirty_objects.insert(name.into());
+        }
+        self.touch(stamp);
+        if edit == Edit::Changed {
+            self.remember_pose(name, before, now);
         }
         edit
     }
 
-    /// Gives a node the next version; `before` are its version and pose before.
-    fn bump(&mut self, name: &str, before: (u64, Pose), stamp: Stamp) {
-        let version = self.next_version(stamp);
-        if let Some(object) = self.objects.get_mut(name) {
-            object.version = version;
-            self.index.put(object);
-            let pose = object.pose;
-            self.remember_pose(name, before, (version, pose));
-            self.dirty_objects.insert(name.into());
-        }
-    }
-
     /// An edge that is part of a node's state came or went: the node has changed.
     fn bump_for_edge(&mut self, name: &str, stamp: Stamp) {
-        if let Some(before) = self.objects.get(name).map(|o| (o.version, o.pose)) {
-            self.bump(name, before, stamp);
-        }
+        self.edit(name, stamp, |_| Edit::Changed);
     }
 
     fn remember_pose(&mut self, name: &str, before: (u64, Pose), now: (u64, Pose)) {
@@ -417,11 +421,8 @@ impl SceneGraph {
         self.retired.push_back(name.into());
         while self.retired.len() > keep {
             if let Some(oldest) = self.retired.pop_front() {
-                if self.objects.get(oldest.as_str()).is_some_and(|o| o.retired) {
-                    self.objects.remove(oldest.as_str());
-                    self.index.remove(&oldest);
-                    self.history.remove(&oldest);
-                    self.dirty_objects.insert(oldest);
+                if self.any(&oldest).is_some_and(|o| o.retired) {
+                    self.remove(&oldest);
                 }
             }
         }
@@ -480,8 +481,8 @@ impl SceneGraph {
 
     /// Removes a node that has no edges, as if it had never been there.
     pub(crate) fn remove(&mut self, name: &str) {
-        if self.objects.remove(name).is_some() {
-            self.index.remove(name);
+        if let Some((key, object)) = self.objects.remove_entry(name) {
+            self.index.remove(&key, Keys::of(&object));
             self.history.remove(name);
             self.dirty_objects.insert(name.into());
         }
@@ -512,7 +513,7 @@ impl SceneGraph {
     /// Nodes and edges that changed after a version. Every edge of a node that changed is among them, so
     /// that one which is missing there was removed.
     pub fn changes_since(&self, version: u64) -> (Vec<SceneObject>, Vec<Relation>) {
-        let names: BTreeSet<&Arc<str>> = self.index.newer_than(version).collect();
+        let names: BTreeSet<&Name> = self.index.newer_than(version).collect();
         let objects: Vec<SceneObject> = names
             .into_iter()
             .filter_map(|name| self.any(name))
@@ -571,7 +572,9 @@ impl SceneGraph {
         // At once is several times faster than one by one.
         let mut names = Vec::new();
         if self.objects.is_empty() {
-            (self.index, names) = Index::of(&records.objects);
+            if let Some((index, all)) = Index::of(&records.objects) {
+                (self.index, names) = (index, all);
+            }
             self.objects.reserve(records.objects.len());
         }
         let mut names = names.into_iter();
@@ -580,11 +583,13 @@ impl SceneGraph {
             if object.retired {
                 self.retired.push_back(object.r#ref.clone());
             }
-            let name = match names.next() {
-                Some(name) => name,
-                None => self.index.put(&object),
-            };
-            self.objects.insert(name, Box::new(object));
+            if let Some(name) = names.next() {
+                self.objects.insert(name, Box::new(object));
+            } else {
+                let known = self.objects.get_key_value(object.r#ref.as_str());
+                let (name, keys) = known.map(|(n, o)| (n.clone(), Keys::of(o))).unzip();
+                self.put(name, keys, object);
+            }
         }
         for relation in records.relations {
             let ends = [&relation.subject, &relation.object];

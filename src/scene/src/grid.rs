@@ -4,8 +4,8 @@
 //! stand in small cells, rooms in large ones.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
+use arcstr::ArcStr as Name;
 use eh_contract::scene::SceneObject;
 
 /// Edges of the cells \[m\], level by level; a node stands in the smallest that is not smaller than its radius.
@@ -32,11 +32,6 @@ impl Circle {
         }
     }
 
-    /// The least distance from a point that its node can have \[m\].
-    fn gap(&self, x: f64, y: f64) -> f64 {
-        ((self.x - x).hypot(self.y - y) - self.radius).max(0.0)
-    }
-
     fn spot(&self) -> Spot {
         // A number that is none is found by every search, which then decides.
         if !(self.x.is_finite() && self.y.is_finite() && self.radius.is_finite()) {
@@ -56,10 +51,41 @@ fn index(v: f64) -> i32 {
     v.floor() as i32
 }
 
+/// A node in its cell; half as long as a circle of full precision would make it.
 #[derive(Clone, Debug)]
 struct Entry {
-    name: Arc<str>,
-    circle: Circle,
+    name: Name,
+    x: f32,
+    y: f32,
+    radius: f32,
+}
+
+impl Entry {
+    fn new(name: Name, circle: Circle) -> Self {
+        let mut entry = Entry {
+            name,
+            x: 0.0,
+            y: 0.0,
+            radius: 0.0,
+        };
+        entry.put(circle);
+        entry
+    }
+
+    fn put(&mut self, circle: Circle) {
+        // Larger by more than rounding takes away, so that no search misses it.
+        let lost = (circle.x.abs() + circle.y.abs() + circle.radius) * f64::from(f32::EPSILON);
+        self.x = circle.x as f32;
+        self.y = circle.y as f32;
+        self.radius = (circle.radius + lost) as f32;
+    }
+
+    /// Whether its node may be within a distance \[m\] of a point. Where there is no telling, it may.
+    fn may_be_within(&self, distance: f64, x: f64, y: f64) -> bool {
+        let apart = (f64::from(self.x) - x).hypot(f64::from(self.y) - y);
+        let gap = apart - f64::from(self.radius);
+        gap <= distance || !gap.is_finite()
+    }
 }
 
 /// Names by place.
@@ -71,13 +97,13 @@ pub(crate) struct Grid {
 
 impl Grid {
     /// A node comes, moves or goes.
-    pub(crate) fn set(&mut self, name: &Arc<str>, was: Option<Circle>, is: Option<Circle>) {
+    pub(crate) fn set(&mut self, name: &Name, was: Option<Circle>, is: Option<Circle>) {
         let (old, new) = (was.map(|c| c.spot()), is.map(|c| c.spot()));
         if let (Some(old), Some(new), Some(circle)) = (old, new, is) {
             if old == new {
                 let entries = self.entries(new);
                 if let Some(entry) = entries.iter_mut().find(|e| e.name == *name) {
-                    entry.circle = circle;
+                    entry.put(circle);
                 }
                 return;
             }
@@ -95,8 +121,12 @@ impl Grid {
             }
         }
         if let (Some(new), Some(circle)) = (new, is) {
-            let name = Arc::clone(name);
-            self.entries(new).push(Entry { name, circle });
+            let entries = self.entries(new);
+            if entries.len() < 4 {
+                // Most cells have one or two things; the first would take the room of four.
+                entries.reserve_exact(1);
+            }
+            entries.push(Entry::new(name.clone(), circle));
         }
     }
 
@@ -123,12 +153,9 @@ impl Grid {
     }
 
     /// Everything that may be within a distance \[m\] of a point on the floor, in no order.
-    pub(crate) fn around(&self, x: f64, y: f64, distance: f64) -> Vec<&Arc<str>> {
-        let near = |e: &&Entry| {
-            let gap = e.circle.gap(x, y);
-            gap <= distance || gap.is_nan()
-        };
-        let mut out: Vec<&Arc<str>> = self.large.iter().filter(near).map(|e| &e.name).collect();
+    pub(crate) fn around(&self, x: f64, y: f64, distance: f64) -> Vec<&Name> {
+        let near = |e: &&Entry| e.may_be_within(distance, x, y);
+        let mut out: Vec<&Name> = self.large.iter().filter(near).map(|e| &e.name).collect();
         for (cell, cells) in CELLS.iter().zip(&self.levels) {
             // What stands in a cell reaches at most one further.
             let reach = distance + cell;
@@ -147,5 +174,39 @@ impl Grid {
             }
         }
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_just_within_a_distance_is_found_however_numbers_are_rounded() {
+        let mut grid = Grid::default();
+        let name = Name::from("cup");
+        let mut was = None;
+        for step in 0..200 {
+            // Far from the origin, where numbers of half the length lie 8 mm apart.
+            let x = 100_000.0 + f64::from(step) * 0.001;
+            let circle = Circle {
+                x,
+                y: 0.0,
+                radius: 0.05,
+            };
+            grid.set(&name, was, Some(circle));
+            was = Some(circle);
+            // It reaches to 5 cm on this side, so that it is within 0.95 m of this point.
+            assert_eq!(grid.around(x - 1.0, 0.0, 0.95 + 1e-9), [&name], "{x}");
+            assert!(grid.around(x - 1.0, 0.0, 0.9).is_empty(), "{x}");
+        }
+        // What is beyond all numbers of half the length is found as well.
+        let far = Circle {
+            x: 1e300,
+            y: 0.0,
+            radius: 0.05,
+        };
+        grid.set(&name, was, Some(far));
+        assert_eq!(grid.around(1e300, 0.0, 1.0), [&name]);
     }
 }

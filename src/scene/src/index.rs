@@ -1,19 +1,19 @@
 //! Indices of the nodes, so that a query looks at what can answer it and not at everything.
 
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
+use arcstr::ArcStr as Name;
 use eh_contract::scene::{Kind, SceneObject};
 use eh_contract::Stamp;
 
 use crate::grid::{Circle, Grid};
 
-/// Under what a node stands in the indices.
+/// Under what a node stands in the indices. They come out of the node, so that nobody has to keep them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Keys {
+pub(crate) struct Keys {
     circle: Circle,
     seen: Stamp,
     version: u64,
@@ -23,7 +23,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(object: &SceneObject) -> Self {
+    pub(crate) fn of(object: &SceneObject) -> Self {
         Keys {
             circle: Circle::of(object),
             seen: object.last_seen,
@@ -38,7 +38,7 @@ impl Keys {
 /// Nodes that are called alike.
 #[derive(Clone, Debug, Default)]
 struct Label {
-    members: BTreeSet<Arc<str>>,
+    members: BTreeSet<Name>,
     /// Class and other names, lower case.
     words: Vec<String>,
 }
@@ -46,16 +46,14 @@ struct Label {
 /// The indices. Versions know retired nodes, too; everything else only live ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    /// Never gone through, so that no order comes of it.
-    keys: HashMap<Arc<str>, Keys>,
     /// All nodes, in order.
-    names: BTreeSet<Arc<str>>,
-    kinds: BTreeMap<Kind, BTreeSet<Arc<str>>>,
+    names: BTreeSet<Name>,
+    kinds: BTreeMap<Kind, BTreeSet<Name>>,
     labels: BTreeMap<u64, Label>,
     /// How many labels know a word.
     words: BTreeMap<String, usize>,
-    seen: BTreeSet<(Stamp, Arc<str>)>,
-    versions: BTreeSet<(u64, Arc<str>)>,
+    seen: BTreeSet<(Stamp, Name)>,
+    versions: BTreeSet<(u64, Name)>,
     grid: Grid,
     live: usize,
 }
@@ -76,39 +74,35 @@ fn label_of(object: &SceneObject) -> u64 {
 }
 
 impl Index {
-    /// The index of nodes, sorted once where each alone would be put into order; and the name of each of them.
-    pub(crate) fn of(objects: &[SceneObject]) -> (Self, Vec<Arc<str>>) {
-        let mut index = Index {
-            keys: HashMap::with_capacity(objects.len()),
-            ..Index::default()
-        };
-        let mut kinds: BTreeMap<Kind, Vec<Arc<str>>> = BTreeMap::new();
-        let mut members: BTreeMap<u64, (Vec<Arc<str>>, &SceneObject)> = BTreeMap::new();
+    /// The index of nodes, sorted once where each alone would be put into order, and the name of each of them.
+    /// `None` when a name comes twice.
+    pub(crate) fn of(objects: &[SceneObject]) -> Option<(Self, Vec<Name>)> {
+        let mut index = Index::default();
+        let mut kinds: BTreeMap<Kind, Vec<Name>> = BTreeMap::new();
+        let mut members: BTreeMap<u64, (Vec<Name>, &SceneObject)> = BTreeMap::new();
         let mut seen = Vec::with_capacity(objects.len());
+        let mut versions = Vec::with_capacity(objects.len());
         let mut all = Vec::with_capacity(objects.len());
         for object in objects {
             let keys = Keys::of(object);
-            let name: Arc<str> = Arc::from(object.r#ref.as_str());
-            if index.keys.insert(Arc::clone(&name), keys).is_some() {
-                // A name that comes twice: the way that can take things back.
-                let mut index = Index::default();
-                let names = objects.iter().map(|o| index.put(o)).collect();
-                return (index, names);
-            }
-            all.push(Arc::clone(&name));
+            let name = Name::from(object.r#ref.as_str());
+            all.push(name.clone());
+            versions.push((keys.version, name.clone()));
             if !keys.live {
                 continue;
             }
             index.live += 1;
             index.grid.set(&name, None, Some(keys.circle));
-            seen.push((keys.seen, Arc::clone(&name)));
-            kinds.entry(keys.kind).or_default().push(Arc::clone(&name));
+            seen.push((keys.seen, name.clone()));
+            kinds.entry(keys.kind).or_default().push(name.clone());
             let label = members.entry(keys.label);
             label.or_insert_with(|| (Vec::new(), object)).0.push(name);
         }
         index.names = all.iter().cloned().collect();
-        let versions = index.keys.iter().map(|(n, k)| (k.version, Arc::clone(n)));
-        index.versions = versions.collect();
+        if index.names.len() < all.len() {
+            return None;
+        }
+        index.versions = versions.into_iter().collect();
         index.seen = seen.into_iter().collect();
         index.kinds = kinds
             .into_iter()
@@ -122,80 +116,68 @@ impl Index {
                 entry.members = names.into_iter().collect();
             }
         }
-        (index, all)
+        Some((index, all))
     }
 
-    /// A node is there or has changed; returns its name, of which there is one copy.
-    pub(crate) fn put(&mut self, object: &SceneObject) -> Arc<str> {
+    /// A node is there or has changed; `old` is what it was before.
+    pub(crate) fn put(&mut self, name: &Name, old: Option<Keys>, object: &SceneObject) {
         let new = Keys::of(object);
-        let (name, old) = match self.keys.get_key_value(object.r#ref.as_str()) {
-            Some((name, old)) if *old == new => return Arc::clone(name),
-            Some((name, old)) => (Arc::clone(name), Some(*old)),
-            None => (Arc::from(object.r#ref.as_str()), None),
-        };
-        if let Some(known) = self.keys.get_mut(&*name) {
-            *known = new;
-        } else {
-            self.keys.insert(Arc::clone(&name), new);
-            self.names.insert(Arc::clone(&name));
+        if old == Some(new) {
+            return;
+        }
+        if old.is_none() {
+            self.names.insert(name.clone());
         }
         if old.is_none_or(|o| o.version != new.version) {
             if let Some(old) = old {
-                self.versions.remove(&(old.version, Arc::clone(&name)));
+                self.versions.remove(&(old.version, name.clone()));
             }
-            self.versions.insert((new.version, Arc::clone(&name)));
+            self.versions.insert((new.version, name.clone()));
         }
         let was = old.filter(|o| o.live);
         let is = Some(new).filter(|n| n.live);
         let differs = |key: fn(&Keys) -> u64| was.as_ref().map(key) != is.as_ref().map(key);
         let circles = (was.map(|k| k.circle), is.map(|k| k.circle));
         if circles.0 != circles.1 {
-            self.grid.set(&name, circles.0, circles.1);
+            self.grid.set(name, circles.0, circles.1);
         }
         if was.map(|k| k.seen) != is.map(|k| k.seen) {
             if let Some(k) = was {
-                self.seen.remove(&(k.seen, Arc::clone(&name)));
+                self.seen.remove(&(k.seen, name.clone()));
             }
             if let Some(k) = is {
-                self.seen.insert((k.seen, Arc::clone(&name)));
+                self.seen.insert((k.seen, name.clone()));
             }
         }
         if was.map(|k| k.kind) != is.map(|k| k.kind) {
             if let Some(k) = was {
-                self.drop_kind(k.kind, &name);
+                self.drop_kind(k.kind, name);
             }
             if let Some(k) = is {
-                self.kinds
-                    .entry(k.kind)
-                    .or_default()
-                    .insert(Arc::clone(&name));
+                self.kinds.entry(k.kind).or_default().insert(name.clone());
             }
         }
         if differs(|k| k.label) {
             if let Some(k) = was {
-                self.drop_label(k.label, &name);
+                self.drop_label(k.label, name);
             }
             if let Some(k) = is {
-                self.add_label(k.label, object, &name);
+                self.add_label(k.label, object, name);
             }
         }
         self.live += usize::from(is.is_some());
         self.live -= usize::from(was.is_some());
-        name
     }
 
     /// A node is gone.
-    pub(crate) fn remove(&mut self, name: &str) {
-        let Some((name, old)) = self.keys.remove_entry(name) else {
-            return;
-        };
-        self.names.remove(&name);
-        self.versions.remove(&(old.version, Arc::clone(&name)));
+    pub(crate) fn remove(&mut self, name: &Name, old: Keys) {
+        self.names.remove(name);
+        self.versions.remove(&(old.version, name.clone()));
         if old.live {
-            self.grid.set(&name, Some(old.circle), None);
-            self.drop_kind(old.kind, &name);
-            self.drop_label(old.label, &name);
-            self.seen.remove(&(old.seen, name));
+            self.grid.set(name, Some(old.circle), None);
+            self.drop_kind(old.kind, name);
+            self.drop_label(old.label, name);
+            self.seen.remove(&(old.seen, name.clone()));
             self.live -= 1;
         }
     }
@@ -206,7 +188,7 @@ impl Index {
         }
     }
 
-    fn add_label(&mut self, label: u64, object: &SceneObject, name: &Arc<str>) {
+    fn add_label(&mut self, label: u64, object: &SceneObject, name: &Name) {
         let entry = self.labels.entry(label).or_default();
         if entry.members.is_empty() {
             entry.words = object
@@ -219,7 +201,7 @@ impl Index {
                 *self.words.entry(word.clone()).or_insert(0) += 1;
             }
         }
-        entry.members.insert(Arc::clone(name));
+        entry.members.insert(name.clone());
     }
 
     fn drop_label(&mut self, label: u64, name: &str) {
@@ -242,7 +224,7 @@ impl Index {
     }
 
     /// All nodes, retired ones too, by ref.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &Arc<str>> + Clone {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &Name> + Clone {
         self.names.iter()
     }
 
@@ -252,12 +234,12 @@ impl Index {
     }
 
     /// Live nodes of a kind, by ref.
-    pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Arc<str>> + Clone {
+    pub(crate) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Name> + Clone {
         self.kinds.get(&kind).into_iter().flatten()
     }
 
     /// Live nodes by what they are called: each set has one member that stands for all.
-    pub(crate) fn labels(&self) -> impl Iterator<Item = &BTreeSet<Arc<str>>> {
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &BTreeSet<Name>> {
         self.labels.values().map(|l| &l.members)
     }
 
@@ -267,8 +249,8 @@ impl Index {
     }
 
     /// Live nodes that were seen last at a time, oldest first.
-    pub(crate) fn seen(&self, times: RangeInclusive<Stamp>) -> impl Iterator<Item = &Arc<str>> {
-        let first: Arc<str> = Arc::from("");
+    pub(crate) fn seen(&self, times: RangeInclusive<Stamp>) -> impl Iterator<Item = &Name> {
+        let first = Name::new();
         let end = *times.end();
         self.seen
             .range((*times.start(), first)..)
@@ -277,9 +259,9 @@ impl Index {
     }
 
     /// Nodes whose version is newer, retired ones too, oldest first.
-    pub(crate) fn newer_than(&self, version: u64) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn newer_than(&self, version: u64) -> impl Iterator<Item = &Name> {
         self.versions
-            .range((version.saturating_add(1), Arc::from(""))..)
+            .range((version.saturating_add(1), Name::new())..)
             .map(|(_, name)| name)
     }
 
