@@ -82,6 +82,19 @@ fn a_drive_is_complete_however_the_look_at_its_target_ends() {
 }
 
 #[test]
+fn the_look_takes_the_head_from_nobody() {
+    let mut b = Bench::navigation();
+    let command = to_the_cup(&mut b);
+    let caller = b.send(&command);
+    b.until("the drive", |b| b.is_running(Server::Navigation));
+    b.robot.foreign.insert(Server::Head, vec![[9; 16]]);
+    let answer = b.answer(caller);
+    assert_eq!(answer.status, AnswerStatus::Succeeded, "{answer:?}");
+    assert_eq!(b.record("c1").sub_goals.len(), 1);
+    assert_eq!((b.robot.starts(), b.canceled.len()), (1, 0));
+}
+
+#[test]
 fn a_look_that_does_not_end_is_called_off() {
     let (b, answer) = looked(Fate::endless());
     assert_eq!(answer.status, AnswerStatus::Succeeded, "{answer:?}");

@@ -473,3 +473,29 @@ fn a_planning_scene_that_says_nothing_is_given_up() {
     assert_eq!(b.scene_changes, ["prepare_scene", "tidy_scene"]);
     assert!(b.lines.iter().any(|(_, l)| l.contains("within 2.0 s")));
 }
+
+/// A goal of an operator that comes between two of ours, when nothing of ours runs that it could displace.
+#[test]
+fn an_operators_goal_in_the_middle_of_a_pick_is_not_displaced_by_the_next_of_ours() {
+    let (mut b, caller) = Bench::picking();
+    b.until("the first goal", |b| b.robot.starts() == 1);
+    let theirs = [9; 16];
+    b.robot.foreign.insert(Server::Arm, vec![theirs]);
+    let answer = b.answer(caller);
+    assert_code(&answer, ErrorCode::ResourceBusy);
+    assert!(
+        answer.error_msg.contains("goal 09090909-") && answer.error_msg.contains("was not sent"),
+        "{answer:?}"
+    );
+    let record = b.record("c1");
+    let sent: Vec<&str> = record
+        .sub_goals
+        .iter()
+        .map(|g| g.action_name.as_str())
+        .collect();
+    assert!(
+        !sent.is_empty() && sent.iter().all(|name| !name.contains("move_action")),
+        "{sent:?}"
+    );
+    assert!(!b.canceled.contains(&theirs));
+}

@@ -4,15 +4,13 @@ mod bench;
 
 use std::collections::BTreeSet;
 
-use bench::{assert_code, cup, ms, precondition, settings, skills, Bench, Fate};
-use eh_contract::perception::{Detection, DetectionFrame};
+use bench::{assert_code, ms, precondition, settings, skills, Bench, Fate};
 use eh_contract::state::{ControlEnd, ExecutorState, StopStage};
-use eh_contract::{ErrorCode, Stamp};
+use eh_contract::ErrorCode;
 use eh_executor::effect::AnswerStatus;
 use eh_executor::{Effect, Event, RecordKind, Server};
 use eh_ledger::executor::{goal_status, ExecutorEvent, StopCause};
 use eh_skills::catalog::Adapter;
-use eh_skills::fingers::GripperReading;
 use serde_json::json;
 
 /// A run whose process dies when it has written that much, and its successor. `last` says whether what
@@ -264,33 +262,7 @@ fn a_start_that_can_not_be_written_leaves_what_was_accepted_unstarted() {
 
 #[test]
 fn a_later_goal_that_can_not_be_written_is_not_sent() {
-    let mut b = Bench::manipulation();
-    b.robot.gripper = Some(GripperReading {
-        width: 0.0,
-        effort: None,
-    });
-    let mut command = b.command("pick", json!({"object": "cup_1"}));
-    command.targets.push(cup());
-    let seen = Detection {
-        id: "0".into(),
-        class_name: "cup".into(),
-        confidence: 0.9,
-        attributes: Default::default(),
-        pose: cup().pose,
-        covariance: [0.0; 9],
-        size: cup().size,
-        reference: String::new(),
-    };
-    let frame = DetectionFrame {
-        // Newer than whatever is asked for.
-        stamp: Stamp(i64::MAX),
-        source: "camera".into(),
-        view: None,
-        reference: String::new(),
-        detections: vec![seen],
-    };
-    b.robot.frames = vec![frame; 5];
-    let caller = b.send(&command);
+    let (mut b, caller) = Bench::picking();
     b.pass(ms(100));
     assert_eq!(b.robot.starts(), 1);
     b.disk.fails_at = [RecordKind::GoalSent].into();

@@ -1,6 +1,6 @@
 //! A command arrives: may it start here and now?
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use eh_contract::skill::DisconnectPolicy;
 use eh_contract::state::ExecutorState;
@@ -10,7 +10,7 @@ use eh_ledger::admission::{
     admit, needs_scene_check, Admission, Admitted, ExecutorView, LeaseView, Refusal, Request,
     SceneCheck,
 };
-use eh_ledger::executor::{format_goal_id, held_resources, ExecutorEvent, ExecutorRecord, GoalId};
+use eh_ledger::executor::{format_goal_id, held_resources, ExecutorEvent, ExecutorRecord};
 
 use super::{Cx, Entry, Executor};
 use crate::effect::{Answer, AnswerStatus, Effect, Level};
@@ -298,19 +298,13 @@ impl Executor {
     /// Resources held by commands of anybody and by goals that are not ours.
     fn held(&self, cx: &Cx<'_, '_>) -> BTreeMap<String, String> {
         let mut held = cx.turn.senses.held_by_others();
-        let ours: BTreeSet<GoalId> = self
-            .live_records()
-            .chain(self.recent.iter())
-            .flat_map(|r| r.sub_goals.iter().map(|g| g.goal_id))
-            .collect();
         for (server, action) in &self.settings.actions {
-            let open = cx.turn.senses.open_goals(*server);
-            if let Some(goal) = open.iter().find(|g| !ours.contains(*g)) {
+            if let Some(goal) = self.goal_of_somebody_else(*server, cx) {
                 held.insert(
                     server.resource().into(),
                     format!(
                         "goal {} on {action}, which this executor did not send",
-                        format_goal_id(goal)
+                        format_goal_id(&goal)
                     ),
                 );
             }

@@ -42,6 +42,15 @@ impl Executor {
                 format!("this executor has no client for {name}; send the command to the executor that publishes the skill"),
             ));
         };
+        if let Some(other) = self.goal_of_somebody_else(server, cx) {
+            return Err(failure(
+                ErrorCode::ResourceBusy,
+                format!(
+                    "{name} was not sent: goal {} runs on {action}, which this executor did not send, and it is not displaced; try again when it has ended",
+                    format_goal_id(&other)
+                ),
+            ));
+        }
         let goal_id = cx.new_uuid().into_bytes();
         let about_to_send = ExecutorEvent::SendGoal {
             goal_id,
@@ -275,6 +284,18 @@ impl Executor {
         self.note(id, &event, cx);
     }
 
+    /// A goal that runs on a server and that no command of this executor sent: an operator's, or another
+    /// program's. It is neither adopted nor canceled nor displaced.
+    pub(super) fn goal_of_somebody_else(&self, server: Server, cx: &Cx<'_, '_>) -> Option<GoalId> {
+        let is_ours = |g: &GoalId| {
+            self.live_records()
+                .chain(self.recent.iter())
+                .any(|r| r.sub_goal(g).is_some())
+        };
+        let open = cx.turn.senses.open_goals(server);
+        open.into_iter().find(|g| !is_ours(g))
+    }
+
     /// Who ended a goal that did not end by itself: displaced or canceled by somebody else.
     fn foreign_hand(
         &self,
@@ -286,11 +307,9 @@ impl Executor {
         if end.status == goal_status::SUCCEEDED || pursuit.glance.is_some() {
             return None;
         }
-        let is_ours = |g: &GoalId| self.live_records().any(|r| r.sub_goal(g).is_some());
-        let open = cx.turn.senses.open_goals(pursuit.server);
-        if let Some(other) = open.iter().find(|g| !is_ours(g)) {
+        if let Some(other) = self.goal_of_somebody_else(pursuit.server, cx) {
             return Some(StopCause::Preempted {
-                by: format!("goal {} on {}", format_goal_id(other), pursuit.action),
+                by: format!("goal {} on {}", format_goal_id(&other), pursuit.action),
             });
         }
         (end.status == goal_status::CANCELED).then(|| StopCause::Preempted {

@@ -124,6 +124,11 @@ impl Executor {
                         });
                         Doing::Pursuing(pursuit)
                     }
+                    // The look at the end of a drive takes the head from nobody, and the drive is done.
+                    Err(StopCause::Failed { error_msg, .. }) if run.program.glance().is_some() => {
+                        last = Some(SubGoalOutcome::Rejected { message: error_msg });
+                        continue;
+                    }
                     Err(cause) => return self.bring_to_standstill(id, cause, Some(run), cx),
                 },
             };

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use eh_contract::command::{Beacon, Envelope, Precondition, SkillCommand, SCHEMA_VERSION};
+use eh_contract::perception::{Detection, DetectionFrame};
 use eh_contract::state::ExecutorState;
 use eh_contract::{ErrorCode, Stamp};
 use eh_executor::effect::{Answer, DeclaredRun, Level, SettleAnswer};
@@ -17,6 +18,7 @@ use eh_executor::{Effect, Event, Executor, RecordKind, Restored, Server, Setting
 use eh_ledger::admission::{KnownSkill, SceneCheck};
 use eh_ledger::executor::{ExecutorRecord, GoalId};
 use eh_skills::catalog::{self, Adapter};
+use eh_skills::fingers::GripperReading;
 use eh_skills::Embodiment;
 use rand::rngs::StdRng;
 use rand::SeedableRng;
@@ -124,6 +126,38 @@ impl Bench {
         let command = this.drive();
         let caller = this.send(&command);
         (this, caller)
+    }
+
+    /// A pick of the cup, which is seen where it was, just sent; its fingers have to open first.
+    pub fn picking() -> (Self, Caller) {
+        let mut b = Bench::manipulation();
+        b.robot.gripper = Some(GripperReading {
+            width: 0.0,
+            effort: None,
+        });
+        let seen = Detection {
+            id: "0".into(),
+            class_name: "cup".into(),
+            confidence: 0.9,
+            attributes: Default::default(),
+            pose: cup().pose,
+            covariance: [0.0; 9],
+            size: cup().size,
+            reference: String::new(),
+        };
+        let frame = DetectionFrame {
+            // Newer than whatever is asked for.
+            stamp: Stamp(i64::MAX),
+            source: "camera".into(),
+            view: None,
+            reference: String::new(),
+            detections: vec![seen],
+        };
+        b.robot.frames = vec![frame; 5];
+        let mut command = b.command("pick", json!({"object": "cup_1"}));
+        command.targets.push(cup());
+        let caller = b.send(&command);
+        (b, caller)
     }
 
     pub fn with(settings: Settings, adapter: Adapter) -> Self {
