@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import threading
 import time
 
@@ -10,7 +11,10 @@ import pytest
 from test_scene_and_evaluator import FAILURE
 from test_scene_and_evaluator import home as _home
 from test_scene_and_evaluator import Judge
+from test_scene_and_evaluator import lifted
 from test_scene_and_evaluator import robot as _robot
+from test_scene_and_evaluator import run_pick
+from test_scene_and_evaluator import slipped
 from test_scene_and_evaluator import start
 from test_scene_and_evaluator import start_judge
 from test_scene_and_evaluator import SUCCESS
@@ -221,6 +225,80 @@ def test_a_recording_is_judged_like_the_robot(processes, robot, home, ros_node, 
     open_fingers(robot, process, 'open', 0.03)
     verdict = judge.judge('open')[1].verdict
     assert verdict.outcome == SUCCESS and '0.100 m apart' in verdict.reason, verdict.reason
+
+
+class SimulatedTime:
+    """A clock that stands where it is put."""
+
+    def __init__(self, node):
+        """Begin at nothing."""
+        from rosgraph_msgs.msg import Clock
+        self.type, self.stamp, self.node = Clock, None, node
+        self._publisher = node.create_publisher(Clock, '/clock', 10)
+        self._timer = node.create_timer(0.05, self._tell)
+
+    def _tell(self):
+        if self.stamp is not None:
+            self._publisher.publish(self.type(clock=self.stamp))
+
+    def close(self):
+        """End."""
+        self.node.destroy_timer(self._timer)
+        self.node.destroy_publisher(self._publisher)
+
+
+def decided(verdict):
+    """Return what a verdict says."""
+    return verdict.outcome, verdict.reason, [
+        (p.predicate_json, p.truth, p.explanation) for p in verdict.predicates]
+
+
+def margins(verdict):
+    """Return the margins of a verdict."""
+    return [p.margin for p in verdict.predicates]
+
+
+def test_a_run_is_recorded_and_judged_again(processes, robot, home, ros_node, tmp_path):
+    """From the file and at the same times the verdict and its margins are the same."""
+    folder = tmp_path / 'recordings'
+    process = start_judge(processes, home, ('record_to', folder), ('record_runs', 2))
+    judge = Judge(ros_node)
+    runs = {}
+    for name, end in (('first', lifted), ('second', lifted), ('third', slipped)):
+        run_pick(robot, process, end, name)
+        runs[name] = judge.judge(name)[1].verdict
+        wait_until((folder / 'observed_{}_0.jsonl'.format(name)).exists, 10,
+                   'the recording of ' + name)
+    assert (runs['second'].outcome, runs['third'].outcome) == (SUCCESS, FAILURE)
+    # The oldest was dropped.
+    wait_until(lambda: sorted(p.name for p in folder.iterdir()) == [
+        'observed_second_0.jsonl', 'observed_third_0.jsonl'], 10, 'two recordings')
+    process.stop()
+
+    clock = SimulatedTime(ros_node)
+    try:
+        for name in ('second', 'third'):
+            start_event, end_event = (e for e in robot.told if e.run_id == name)
+            assert (start_event.event, end_event.event) == (1, 3)
+            again = start_judge(
+                processes, home, ('observations', 'recorded'), ('use_sim_time', 'true'),
+                ('recording', folder / 'observed_{}_0.jsonl'.format(name)))
+            for event, stamp in ((start_event, start_event.stamp), (end_event, runs[name].stamp)):
+                clock.stamp = stamp
+
+                def is_heard(event=event):
+                    # What comes before the clock does is refused for lying in the future.
+                    robot.events.publish(event)
+                    kind = {1: 'Start', 3: 'End'}[event.event]
+                    return re.search(r'{} of run {} \(pick\)\s*$'.format(kind, event.run_id),
+                                     again.output(), re.MULTILINE)
+                wait_until(is_heard, 20, again.output)
+            verdict = judge.judge(name)[1].verdict
+            assert decided(verdict) == decided(runs[name])
+            assert margins(verdict) == pytest.approx(margins(runs[name]), abs=1e-9, nan_ok=True)
+            again.stop()
+    finally:
+        clock.close()
 
 
 def test_a_recording_that_is_none_is_said_at_the_start(processes, tmp_path):

@@ -54,6 +54,8 @@ class Robot:
         self.tool = (1.5, 2.0, 1.0)
         self.width, self.effort = 0.1, 0.0
         self.objects = []
+        # Run events that were published.
+        self.told = []
         self.silent = set()
         self.frame = 'camera'
         self._tf = node.create_publisher(TFMessage, '/tf', 100)
@@ -166,6 +168,7 @@ class Robot:
         event.targets = list(targets)
         # Told to nobody it would be heard late, and a start that is heard late has no baseline.
         within(10, lambda: self.events.get_subscription_count() > 0)
+        self.told.append(event)
         self.events.publish(event)
 
 

@@ -107,6 +107,24 @@ impl EvidenceBuffer {
     }
 }
 
+impl EvidenceBuffer {
+    /// Everything that is kept and stamped in this time, each kind in the order of its stamps: a recording of it.
+    pub fn observations(&self, since: Stamp, until: Stamp) -> Vec<Observation> {
+        let all = self
+            .gripper()
+            .copied()
+            .map(Observation::Gripper)
+            .chain(self.base().copied().map(Observation::Base))
+            .chain(self.tool().copied().map(Observation::Tool))
+            .chain(self.twist().copied().map(Observation::Twist))
+            .chain(self.joints().cloned().map(Observation::Joints))
+            .chain(self.clearance().copied().map(Observation::Clearance))
+            .chain(self.frames().cloned().map(Observation::Frame));
+        all.filter(|o| o.stamp() >= since && o.stamp() <= until)
+            .collect()
+    }
+}
+
 /// Who provides observations.
 pub trait ObservationProvider: Send {
     /// Which one it is.

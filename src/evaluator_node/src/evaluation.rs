@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eh_contract::verdict::Verdict;
-use eh_contract::ErrorCode;
+use eh_contract::{ErrorCode, Stamp};
 use eh_evaluator::evaluation::{Bench, Evaluation, Look, EVENT_DELAY};
 use eh_evaluator::judges::{self, Answer, Asked, Begin, JudgeKind, NamedView, Question};
 use eh_evaluator::Case;
@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::model;
 use crate::node::Shared;
+use crate::recorder;
 
 /// Time between two looks at the evidence.
 const POLL: Duration = Duration::from_millis(50);
@@ -68,6 +69,7 @@ pub(crate) async fn evaluate(
                 }
             }
             Look::Done(Ok(verdict)) => {
+                record(&shared, &evaluation, verdict.stamp);
                 let verdict = consult(&shared, &evaluation, verdict, &running).await;
                 log_info!(
                     shared.node.logger(),
@@ -90,6 +92,23 @@ pub(crate) async fn evaluate(
         }
         deadline::sleep(POLL).await;
     }
+}
+
+/// Keeps what was observed of a run, up to its verdict.
+fn record(shared: &Shared, evaluation: &Evaluation, until: Stamp) {
+    let Some(recorder) = &shared.recorder else {
+        return;
+    };
+    let core = shared.core.lock();
+    let (run_id, segment) = (&evaluation.run_id, evaluation.segment);
+    // It was judged a moment ago, so it is known.
+    let Ok(run) = core.book.get(run_id, &shared.parameters.config) else {
+        return;
+    };
+    let since = recorder::since(run.started, run.end_of(segment).unwrap_or(until));
+    let observations = core.buffer.observations(since, until);
+    drop(core);
+    recorder.take(run_id, segment, observations);
 }
 
 /// Asks whoever judges beside the predicates.

@@ -11,6 +11,7 @@ mod evaluation;
 mod model;
 mod node;
 mod parameters;
+mod recorder;
 mod samples;
 mod sources;
 mod views;
@@ -25,6 +26,7 @@ use thiserror::Error;
 
 pub use model::ModelParameters;
 pub use parameters::Parameters;
+pub use recorder::RecorderParameters;
 pub use sources::SourceParameters;
 pub use views::ViewTopic;
 
@@ -87,6 +89,14 @@ pub enum Error {
         /// The file.
         path: String,
         /// Why.
+        reason: String,
+    },
+    /// Recordings can't be kept.
+    #[error("the folder {path} of the parameter record_to can't be used: {reason}")]
+    RecordTo {
+        /// The folder.
+        path: String,
+        /// The system's words.
         reason: String,
     },
     /// The model that judges.

@@ -29,6 +29,7 @@ use ros_env::sensor_msgs::msg::{JointState, LaserScan};
 
 use crate::catalog::Catalog;
 use crate::evaluation::evaluate;
+use crate::recorder::Recorder;
 use crate::samples;
 use crate::sources;
 use crate::views::{self, Views};
@@ -87,6 +88,8 @@ pub(crate) struct Shared {
     pub(crate) model: Option<ModelClient>,
     /// What a model is shown.
     pub(crate) views: Views,
+    /// Keeps what was observed of the runs that are judged.
+    pub(crate) recorder: Option<Recorder>,
     tf: TfListener,
     pace: Pace,
 }
@@ -131,6 +134,7 @@ impl EvaluatorNode {
             external,
             model,
             views: Views::default(),
+            recorder: Recorder::start(node, &parameters.recorder)?,
             clock,
             tf: TfListener::new(node, &streams)?,
             core: Mutex::new(Core {

@@ -12,6 +12,7 @@ use eh_ros_edge::params::{choice, flag, integer, number, numbers, text, texts};
 use rclrs::Node;
 
 use crate::model::ModelParameters;
+use crate::recorder::RecorderParameters;
 use crate::sources::SourceParameters;
 use crate::views::{self, ViewTopic};
 use crate::Error;
@@ -47,6 +48,8 @@ pub struct Parameters {
     pub views: Vec<ViewTopic>,
     /// Where observations come from.
     pub source: SourceParameters,
+    /// Where recordings go.
+    pub recorder: RecorderParameters,
     /// Topics.
     pub joint_states_topic: String,
     /// See `joint_states_topic`.
@@ -226,6 +229,7 @@ impl Parameters {
             )?,
             views: views::declare(node)?,
             source: SourceParameters::declare(node)?,
+            recorder: RecorderParameters::declare(node)?,
             external_judge_action: text(
                 node,
                 "external_judge_action",
