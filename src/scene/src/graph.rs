@@ -14,7 +14,7 @@ use eh_contract::Stamp;
 use serde::{Deserialize, Serialize};
 
 use crate::grid::Grid;
-use crate::index::{Index, Keys};
+use crate::index::{label_of, Index, Keys};
 
 /// Subject, relation, object.
 pub type EdgeKey = (String, RelationKind, String);
@@ -68,6 +68,19 @@ impl ChangeSet {
     }
 }
 
+/// A node and the label under which the index has it.
+#[derive(Clone, Debug)]
+struct Node {
+    object: SceneObject,
+    label: u64,
+}
+
+impl Node {
+    fn keys(&self) -> Keys {
+        Keys::of(&self.object, self.label)
+    }
+}
+
 /// Nodes and edges of one map.
 #[derive(Clone, Debug, Default)]
 pub struct SceneGraph {
@@ -78,7 +91,7 @@ pub struct SceneGraph {
     revision: u64,
     stamp: Stamp,
     /// Boxed, since a half-full table would else hold a lot of nothing. Their order is that of the index.
-    objects: HashMap<Name, Box<SceneObject>>,
+    objects: HashMap<Name, Box<Node>>,
     index: Index,
     edges: BTreeMap<EdgeKey, (Relation, u64)>,
     /// Object, relation, subject: the edges from the other end.
@@ -87,7 +100,7 @@ pub struct SceneGraph {
     /// Of nodes that have changed: the poses at their versions, the present one too.
     history: HashMap<String, VecDeque<(u64, Pose)>>,
     retired: VecDeque<String>,
-    dirty_objects: HashSet<String>,
+    dirty_objects: HashSet<Name>,
     dirty_edges: BTreeSet<EdgeKey>,
     dirty_counters: BTreeSet<String>,
 }
@@ -129,7 +142,7 @@ impl SceneGraph {
 
     /// A node, retired or not.
     pub fn any(&self, name: &str) -> Option<&SceneObject> {
-        self.objects.get(name).map(|o| &**o)
+        self.objects.get(name).map(|node| &node.object)
     }
 
     /// A node that is not retired.
@@ -261,19 +274,22 @@ impl SceneGraph {
         let mut name = None;
         let mut keys = None;
         if let Some((known_name, known)) = self.objects.get_key_value(object.r#ref.as_str()) {
-            (name, keys) = (Some(known_name.clone()), Some(Keys::of(known)));
-            let before = (known.version, known.pose);
+            (name, keys) = (Some(known_name.clone()), Some(known.keys()));
+            let before = (known.object.version, known.object.pose);
             self.remember_pose(&object.r#ref, before, (object.version, object.pose));
         }
-        self.dirty_objects.insert(object.r#ref.clone());
-        self.put(name, keys, object);
+        let name = self.put(name, keys, object);
+        self.dirty_objects.insert(name);
     }
 
     /// Puts a node into its places; `name` and `keys` are those of the node that was there before.
-    fn put(&mut self, name: Option<Name>, keys: Option<Keys>, object: SceneObject) {
+    fn put(&mut self, name: Option<Name>, keys: Option<Keys>, object: SceneObject) -> Name {
         let name = name.unwrap_or_else(|| Name::from(object.r#ref.as_str()));
-        self.index.put(&name, keys, &object);
-        self.objects.insert(name, Box::new(object));
+        let label = label_of(&object);
+        let node = Node { object, label };
+        self.index.put(&name, keys, node.keys(), &node.object);
+        self.objects.insert(name.clone(), Box::new(node));
+        name
     }
 
     /// Edits a node in place; the edit says what it was.
@@ -287,14 +303,19 @@ impl SceneGraph {
             return Edit::Same;
         };
         let key = key.clone();
-        let Some(object) = self.objects.get_mut(&key) else {
+        let Some(node) = self.objects.get_mut(&key) else {
             return Edit::Same;
         };
-        let keys = Keys::of(object);
+        let keys = node.keys();
+        let object = &mut node.object;
         let before = (object.version, object.pose);
         let edit = change(object);
         if edit == Edit::Same {
-            debug_assert_eq!(Keys::of(object), keys, "{name} has changed after all");
+            debug_assert_eq!(
+                Keys::of(object, label_of(object)),
+                keys,
+                "{name} has changed after all"
+            );
             return edit;
         }
         if edit == Edit::Changed {
@@ -302,10 +323,10 @@ impl SceneGraph {
             object.version = self.version;
         }
         let now = (object.version, object.pose);
-        self.index.put(&key, Some(keys), object);
-        if !self.dirty_objects.contains(name) {
-            self.dirty_objects.insert(name.into());
-        }
+        node.label = label_of(object);
+        let new = node.keys();
+        self.index.put(&key, Some(keys), new, &node.object);
+        self.dirty_objects.insert(key);
         self.touch(stamp);
         if edit == Edit::Changed {
             self.remember_pose(name, before, now);
@@ -331,7 +352,7 @@ impl SceneGraph {
 
     /// Where a node was at a version; `None` when that is no longer known.
     pub fn pose_at(&self, name: &str, version: u64) -> Option<Pose> {
-        let object = self.objects.get(name)?;
+        let object = self.any(name)?;
         if object.version <= version {
             return Some(object.pose);
         }
@@ -481,10 +502,10 @@ impl SceneGraph {
 
     /// Removes a node that has no edges, as if it had never been there.
     pub(crate) fn remove(&mut self, name: &str) {
-        if let Some((key, object)) = self.objects.remove_entry(name) {
-            self.index.remove(&key, Keys::of(&object));
+        if let Some((key, node)) = self.objects.remove_entry(name) {
+            self.index.remove(&key, node.keys());
             self.history.remove(name);
-            self.dirty_objects.insert(name.into());
+            self.dirty_objects.insert(key);
         }
     }
 
@@ -537,14 +558,14 @@ impl SceneGraph {
             stamp: self.stamp,
             ..ChangeSet::default()
         };
-        let mut dirty: Vec<String> = std::mem::take(&mut self.dirty_objects)
+        let mut dirty: Vec<Name> = std::mem::take(&mut self.dirty_objects)
             .into_iter()
             .collect();
         dirty.sort_unstable();
         for name in dirty {
-            match self.objects.get(name.as_str()) {
-                Some(object) => changes.objects.push((**object).clone()),
-                None => changes.removed_objects.push(name),
+            match self.any(&name) {
+                Some(object) => changes.objects.push(object.clone()),
+                None => changes.removed_objects.push(name.to_string()),
             }
         }
         for key in std::mem::take(&mut self.dirty_edges) {
@@ -583,11 +604,11 @@ impl SceneGraph {
             if object.retired {
                 self.retired.push_back(object.r#ref.clone());
             }
-            if let Some(name) = names.next() {
-                self.objects.insert(name, Box::new(object));
+            if let Some((name, label)) = names.next() {
+                self.objects.insert(name, Box::new(Node { object, label }));
             } else {
                 let known = self.objects.get_key_value(object.r#ref.as_str());
-                let (name, keys) = known.map(|(n, o)| (n.clone(), Keys::of(o))).unzip();
+                let (name, keys) = known.map(|(n, o)| (n.clone(), o.keys())).unzip();
                 self.put(name, keys, object);
             }
         }
@@ -621,6 +642,7 @@ impl SceneGraph {
         let mut names: Vec<String> = self
             .objects
             .values()
+            .map(|node| &node.object)
             .filter(|o| is_ahead(o))
             .map(|o| o.r#ref.clone())
             .collect();

@@ -23,12 +23,13 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn of(object: &SceneObject) -> Self {
+    /// The keys of a node; `label` is its [`label_of`], which takes longer than all the others.
+    pub(crate) fn of(object: &SceneObject, label: u64) -> Self {
         Keys {
             circle: Circle::of(object),
             seen: object.last_seen,
             version: object.version,
-            label: label_of(object),
+            label,
             kind: object.kind,
             live: !object.retired,
         }
@@ -59,7 +60,7 @@ pub(crate) struct Index {
 }
 
 /// What a node is called, as a number: class, other names, attributes and states that are words.
-fn label_of(object: &SceneObject) -> u64 {
+pub(crate) fn label_of(object: &SceneObject) -> u64 {
     let mut hasher = DefaultHasher::new();
     object.class_name.hash(&mut hasher);
     object.aliases.hash(&mut hasher);
@@ -74,9 +75,9 @@ fn label_of(object: &SceneObject) -> u64 {
 }
 
 impl Index {
-    /// The index of nodes, sorted once where each alone would be put into order, and the name of each of them.
+    /// The index of nodes, sorted once where each alone would be put into order, and the name and label of each of them.
     /// `None` when a name comes twice.
-    pub(crate) fn of(objects: &[SceneObject]) -> Option<(Self, Vec<Name>)> {
+    pub(crate) fn of(objects: &[SceneObject]) -> Option<(Self, Vec<(Name, u64)>)> {
         let mut index = Index::default();
         let mut kinds: BTreeMap<Kind, Vec<Name>> = BTreeMap::new();
         let mut members: BTreeMap<u64, (Vec<Name>, &SceneObject)> = BTreeMap::new();
@@ -84,9 +85,9 @@ impl Index {
         let mut versions = Vec::with_capacity(objects.len());
         let mut all = Vec::with_capacity(objects.len());
         for object in objects {
-            let keys = Keys::of(object);
+            let keys = Keys::of(object, label_of(object));
             let name = Name::from(object.r#ref.as_str());
-            all.push(name.clone());
+            all.push((name.clone(), keys.label));
             versions.push((keys.version, name.clone()));
             if !keys.live {
                 continue;
@@ -98,7 +99,7 @@ impl Index {
             let label = members.entry(keys.label);
             label.or_insert_with(|| (Vec::new(), object)).0.push(name);
         }
-        index.names = all.iter().cloned().collect();
+        index.names = all.iter().map(|(name, _)| name.clone()).collect();
         if index.names.len() < all.len() {
             return None;
         }
@@ -120,8 +121,7 @@ impl Index {
     }
 
     /// A node is there or has changed; `old` is what it was before.
-    pub(crate) fn put(&mut self, name: &Name, old: Option<Keys>, object: &SceneObject) {
-        let new = Keys::of(object);
+    pub(crate) fn put(&mut self, name: &Name, old: Option<Keys>, new: Keys, object: &SceneObject) {
         if old == Some(new) {
             return;
         }

@@ -96,6 +96,10 @@ const PUT_OBJECT: &str = "INSERT OR REPLACE INTO objects VALUES (?1, ?2, ?3)";
 
 const PUT_RELATION: &str = "INSERT OR REPLACE INTO relations VALUES (?1, ?2, ?3, ?4, ?5)";
 
+/// Most memory for pages of the file \[KiB\]: those in which a hundred thousand objects are. With SQLite's usual 2 MiB
+/// a batch of moves writes pages out and reads them again before it is over.
+const CACHE: i64 = 16 * 1024;
+
 /// Records fewer than this are not worth a second thread.
 const TWO_THREADS: usize = 2000;
 
@@ -141,9 +145,12 @@ impl SceneStore {
     /// [`StoreError`] that names the file and what to do.
     pub fn open(state_directory: &Path) -> Result<Self, StoreError> {
         let path = state_directory.join(FILE_NAME);
-        Ok(SceneStore {
-            database: Database::open(&path, &SCHEMA, Access::Exclusive)?,
-        })
+        let database = Database::open(&path, &SCHEMA, Access::Exclusive)?;
+        database
+            .connection()
+            .pragma_update(None, "cache_size", -CACHE)
+            .map_err(|e| database.error("setting cache_size", &e))?;
+        Ok(SceneStore { database })
     }
 
     /// Commits no longer wait for the disk: they survive the end of the process, but a loss of power may take back
