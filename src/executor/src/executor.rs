@@ -58,6 +58,7 @@ pub struct Executor {
     held: Option<HeldGrasp>,
     lease: LeaseSeen,
     shutting_down: bool,
+    ask_about_others: Every,
     declare: Every,
     progress: Every,
     /// By command: what was performed and the disk did not take.
@@ -123,6 +124,7 @@ impl Executor {
                 ..LeaseSeen::default()
             },
             shutting_down: false,
+            ask_about_others: Every::now(timing::ASK_ABOUT_OTHERS),
             declare: Every::now(timing::DECLARE),
             progress: Every::now(timing::PROGRESS),
             unwritten: BTreeMap::new(),

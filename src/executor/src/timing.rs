@@ -17,6 +17,10 @@ pub(crate) const ASK_ANEW: Duration = Duration::from_secs(10);
 /// How long one answer about a goal is waited for before it is asked again, when it matters now.
 pub(crate) const ANSWER: Duration = Duration::from_millis(250);
 
+/// How often a server is asked about a goal of somebody else that is in the way: the status message that names
+/// it may be that of a server that has died since.
+pub(crate) const ASK_ABOUT_OTHERS: Duration = Duration::from_secs(2);
+
 /// A goal is asked to cancel again after this long: servers refuse a cancel while they accept a goal.
 pub(crate) const CANCEL_AGAIN: Duration = Duration::from_millis(300);
 

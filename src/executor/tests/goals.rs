@@ -499,3 +499,22 @@ fn an_operators_goal_in_the_middle_of_a_pick_is_not_displaced_by_the_next_of_our
     );
     assert!(!b.canceled.contains(&theirs));
 }
+
+/// The last status message of a server that has died names goals for ever.
+#[test]
+fn a_goal_of_a_server_that_is_gone_holds_nothing_for_long() {
+    let mut b = Bench::navigation();
+    let theirs = [9; 16];
+    b.robot.foreign.insert(Server::Navigation, vec![theirs]);
+    for _ in 0..2 {
+        let command = b.drive();
+        assert_code(&b.run(&command), ErrorCode::ResourceBusy);
+    }
+    assert_eq!(b.robot.asked_about_others, 1, "not with each command");
+    b.robot.stale.push(theirs);
+    b.pass(ms(2000));
+    let command = b.drive();
+    assert_code(&b.run(&command), ErrorCode::ResourceBusy);
+    let command = b.drive();
+    assert_eq!(b.run(&command).status, AnswerStatus::Succeeded);
+}

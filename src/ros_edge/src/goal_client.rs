@@ -227,11 +227,35 @@ struct Inner<A: Action> {
     get_result: Client<A::GetResultService>,
     cancel_goal: Client<CancelGoal>,
     feedback: broadcast::Sender<GoalFeedback<A::Feedback>>,
-    statuses: watch::Receiver<Vec<GoalEntry>>,
+    statuses: Statuses,
     late: broadcast::Sender<LateAcknowledgement>,
     sent: Mutex<SentGoals>,
     _feedback: Subscription<RmwFeedbackMessage<A>>,
     _statuses: Subscription<GoalStatusArray>,
+}
+
+/// What the server's last status message said, which stands there until the next one. A server that died
+/// tells nobody, and the one that comes after it tells nothing before its first goal.
+#[derive(Clone)]
+struct Statuses(Arc<watch::Sender<Vec<GoalEntry>>>);
+
+impl Statuses {
+    fn new() -> Self {
+        Statuses(Arc::new(watch::channel(Vec::new()).0))
+    }
+
+    fn told(&self, entries: Vec<GoalEntry>) {
+        self.0.send_replace(entries);
+    }
+
+    /// The server that is there now does not know the goal.
+    fn forget(&self, goal_id: Uuid) {
+        self.0.send_if_modified(|entries| {
+            let before = entries.len();
+            entries.retain(|entry| entry.goal_id != goal_id || entry.status.is_terminal());
+            entries.len() < before
+        });
+    }
 }
 
 /// The identifiers that were sent last.
@@ -287,12 +311,13 @@ impl<A: Action> GoalClient<A> {
             )
             .map_err(refused)?;
 
-        let (statuses_out, statuses) = watch::channel(Vec::new());
+        let statuses = Statuses::new();
+        let told = statuses.clone();
         let status_subscription = node
             .create_subscription::<GoalStatusArray, _>(
                 name("status").as_str().qos(qos::action_status()),
                 move |message: GoalStatusArray| {
-                    statuses_out.send_replace(message.status_list.iter().map(entry).collect());
+                    told.told(message.status_list.iter().map(entry).collect());
                 },
             )
             .map_err(refused)?;
@@ -453,6 +478,7 @@ impl<A: Action> GoalClient<A> {
             action: self.inner.action.clone(),
             goal_id,
             answer,
+            statuses: self.inner.statuses.clone(),
         })
     }
 
@@ -513,19 +539,19 @@ impl<A: Action> GoalClient<A> {
     /// Watches the server's status message: every goal it knows, also those of other clients. Empty
     /// until the first message.
     pub fn statuses(&self) -> watch::Receiver<Vec<GoalEntry>> {
-        self.inner.statuses.clone()
+        self.inner.statuses.0.subscribe()
     }
 
     /// How a goal stands by the server's last status message; None if it is not named there.
     pub fn status(&self, goal_id: Uuid) -> Option<GoalStatus> {
-        let statuses = self.inner.statuses.borrow();
+        let statuses = self.inner.statuses.0.borrow();
         let entry = statuses.iter().find(|entry| entry.goal_id == goal_id)?;
         Some(entry.status)
     }
 
     /// The goals that have not ended by the server's last status message, whoever sent them.
     pub fn open_goals(&self) -> Vec<Uuid> {
-        let statuses = self.inner.statuses.borrow();
+        let statuses = self.inner.statuses.0.borrow();
         statuses
             .iter()
             .filter(|entry| !entry.status.is_terminal())
@@ -552,12 +578,14 @@ pub struct ResultRequest<A: Action> {
     action: String,
     goal_id: Uuid,
     answer: Promise<GetResultResponse<A>>,
+    statuses: Statuses,
 }
 
 impl<A: Action> ResultRequest<A> {
     /// Waits for the result, which comes when the goal has ended. After [`GoalClientError::NoAnswer`] it
     /// can be called again; a server that was restarted meanwhile never answers, so then it is better to
-    /// ask anew.
+    /// ask anew. After [`GoalClientError::UnknownGoal`] what an earlier status message said of a goal that
+    /// runs is forgotten: it was that of a server that is gone.
     ///
     /// # Errors
     ///
@@ -573,6 +601,7 @@ impl<A: Action> ResultRequest<A> {
                 let (status, result) = A::split_result_response(response);
                 let status = GoalStatus::from_wire(status);
                 if !status.is_terminal() {
+                    self.statuses.forget(self.goal_id);
                     return Err(GoalClientError::UnknownGoal {
                         action: self.action.clone(),
                         goal_id: self.goal_id,
@@ -632,6 +661,32 @@ fn entry(status: &ros_env::action_msgs::msg::GoalStatus) -> GoalEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_server_that_is_gone_said_of_a_goal_that_runs_is_forgotten() {
+        let statuses = Statuses::new();
+        let entry = |n: u128, status| GoalEntry {
+            goal_id: Uuid::from_u128(n),
+            status,
+            stamp_ns: 0,
+        };
+        statuses.told(vec![
+            entry(1, GoalStatus::Executing),
+            entry(2, GoalStatus::Executing),
+            entry(3, GoalStatus::Succeeded),
+        ]);
+        for n in [1, 3, 9] {
+            statuses.forget(Uuid::from_u128(n));
+        }
+        let left: Vec<u128> = statuses
+            .0
+            .borrow()
+            .iter()
+            .map(|e| e.goal_id.as_u128())
+            .collect();
+        // How one ended stays true.
+        assert_eq!(left, [2, 3]);
+    }
     use ros_env::action_msgs::msg::{GoalInfo, GoalStatus as WireStatus};
     use ros_env::builtin_interfaces::msg::Time;
 

@@ -10,13 +10,14 @@ use eh_ledger::admission::{
     admit, needs_scene_check, Admission, Admitted, ExecutorView, LeaseView, Refusal, Request,
     SceneCheck,
 };
-use eh_ledger::executor::{format_goal_id, held_resources, ExecutorEvent, ExecutorRecord};
+use eh_ledger::executor::{format_goal_id, held_resources, ExecutorEvent, ExecutorRecord, GoalId};
 
 use super::{Cx, Entry, Executor};
 use crate::effect::{Answer, AnswerStatus, Effect, Level};
 use crate::event::{Arrival, Caller};
 use crate::journal::RecordKind;
 use crate::phase::{CheckingScene, Happening, Phase, Starting};
+use crate::server::Server;
 use crate::timing;
 
 /// Longest name of a sender, and of a command that is refused, that goes into a log.
@@ -265,9 +266,11 @@ impl Executor {
         arrival: &Arrival,
         known: Option<&ExecutorRecord>,
         scene: Option<&SceneCheck>,
-        cx: &Cx<'_, '_>,
+        cx: &mut Cx<'_, '_>,
     ) -> Admission {
-        let held = self.held(cx);
+        let others = self.goals_of_others(cx);
+        self.ask_about_others(others.iter().copied(), cx);
+        let held = self.held(&others, cx);
         let lease = self.lease_view(cx);
         let stop = cx.turn.senses.stop_latched();
         admit(
@@ -295,19 +298,26 @@ impl Executor {
         )
     }
 
+    /// Goals on servers of this executor that it did not send.
+    fn goals_of_others(&self, cx: &Cx<'_, '_>) -> Vec<(Server, GoalId)> {
+        let servers = self.settings.actions.keys();
+        servers
+            .filter_map(|server| Some((*server, self.goal_of_somebody_else(*server, cx)?)))
+            .collect()
+    }
+
     /// Resources held by commands of anybody and by goals that are not ours.
-    fn held(&self, cx: &Cx<'_, '_>) -> BTreeMap<String, String> {
+    fn held(&self, others: &[(Server, GoalId)], cx: &Cx<'_, '_>) -> BTreeMap<String, String> {
         let mut held = cx.turn.senses.held_by_others();
-        for (server, action) in &self.settings.actions {
-            if let Some(goal) = self.goal_of_somebody_else(*server, cx) {
-                held.insert(
-                    server.resource().into(),
-                    format!(
-                        "goal {} on {action}, which this executor did not send",
-                        format_goal_id(&goal)
-                    ),
-                );
-            }
+        for (server, goal) in others {
+            let action = self.settings.actions.get(server).map_or("", String::as_str);
+            held.insert(
+                server.resource().into(),
+                format!(
+                    "goal {} on {action}, which this executor did not send",
+                    format_goal_id(goal)
+                ),
+            );
         }
         held.extend(held_resources(self.live_records()));
         held

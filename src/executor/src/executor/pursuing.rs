@@ -43,6 +43,7 @@ impl Executor {
             ));
         };
         if let Some(other) = self.goal_of_somebody_else(server, cx) {
+            self.ask_about_others([(server, other)], cx);
             return Err(failure(
                 ErrorCode::ResourceBusy,
                 format!(
@@ -294,6 +295,21 @@ impl Executor {
         };
         let open = cx.turn.senses.open_goals(server);
         open.into_iter().find(|g| !is_ours(g))
+    }
+
+    /// Asks the servers of goals that are in the way about them, once in a while. One that does not know its
+    /// goal is another one than told of it, and the status message is forgotten where it is kept.
+    pub(super) fn ask_about_others(
+        &mut self,
+        others: impl IntoIterator<Item = (Server, GoalId)>,
+        cx: &mut Cx<'_, '_>,
+    ) {
+        let mut others = others.into_iter().peekable();
+        if others.peek().is_some() && self.ask_about_others.is_due(cx.turn.now) {
+            for (server, goal_id) in others {
+                cx.give(Effect::RequestResult { server, goal_id });
+            }
+        }
     }
 
     /// Who ended a goal that did not end by itself: displaced or canceled by somebody else.

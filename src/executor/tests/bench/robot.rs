@@ -105,6 +105,10 @@ pub struct Robot {
     pub remaining: Option<f64>,
     /// Goals of somebody else.
     pub foreign: BTreeMap<Server, Vec<GoalId>>,
+    /// Those of them that a server told of which has died since; asked about, they are forgotten.
+    pub stale: Vec<GoalId>,
+    /// What was asked about goals that are not the executor's.
+    pub asked_about_others: u32,
 }
 
 impl Robot {
@@ -132,6 +136,8 @@ impl Robot {
             frames: Vec::new(),
             remaining: None,
             foreign: BTreeMap::new(),
+            stale: Vec::new(),
+            asked_about_others: 0,
         }
     }
 
@@ -200,6 +206,15 @@ impl Robot {
 
     pub fn request_result(&mut self, server: Server, goal_id: GoalId) {
         if !self.there.contains(&server) {
+            return;
+        }
+        let mut theirs = self.foreign.values_mut().filter(|f| f.contains(&goal_id));
+        if let Some(theirs) = theirs.next() {
+            self.asked_about_others += 1;
+            if self.stale.contains(&goal_id) {
+                theirs.retain(|g| *g != goal_id);
+                self.told.push(Event::ResultUnknown { goal_id });
+            }
             return;
         }
         if self.known(&goal_id).is_none() {
