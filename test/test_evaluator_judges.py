@@ -179,12 +179,13 @@ def test_both_have_to_agree(processes, robot, home, ros_node, endpoint, tmp_path
     endpoint.fault = None
     assert judge.judge('open')[1].verdict.outcome == SUCCESS
 
-    # An image whose size does not fit its data is no picture, and is said once.
-    camera.encoding = '32FC1'
-    process.wait_for_output('a picture of the view head was dropped')
-    open_fingers(robot, process, 'blind')
-    assert judge.judge('blind')[1].verdict.outcome == SUCCESS
-    assert len(endpoint.asked[-1]['messages'][1]['content']) == 1
+    # An image whose rows are too short for its width, or of which nobody knows what its bytes mean, is no picture.
+    for run, step, encoding in (('short', 40, 'rgb8'), ('blind', 3 * 16, '32FC1')):
+        camera.step, camera.encoding = step, encoding
+        process.wait_for_output('a picture of the view head was dropped')
+        open_fingers(robot, process, run)
+        assert judge.judge(run)[1].verdict.outcome == SUCCESS
+        assert len(endpoint.asked[-1]['messages'][1]['content']) == 1
 
     endpoint.server.shutdown()
     endpoint.server.server_close()

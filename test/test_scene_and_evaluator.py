@@ -1,5 +1,6 @@
 """scene_graph_node and evaluator_node on a robot that consists of publishers only."""
 
+import copy
 import json
 import math
 import threading
@@ -31,6 +32,7 @@ furniture:
 # EvaluateRun, Verdict, QueryScene
 SUCCESS, FAILURE, UNKNOWN = 2, 3, 4
 RUN_NOT_FOUND, RUN_NOT_ENDED, UNKNOWN_SKILL, INVALID_REQUEST = 10400, 10401, 10402, 10404
+INVALID_POSTCONDITION = 10403
 FIND, CHECK, BRIEF, ALL, CHANGES = 1, 2, 3, 4, 5
 STALE, NOT_MET, REF_NOT_FOUND, SCENE_INVALID = 10502, 10503, 10501, 10500
 NOT_SUCCESS, ALREADY_APPLIED = 10504, 10505
@@ -128,6 +130,11 @@ class Robot:
         self._scan.publish(scan)
         if 'detections' not in self.silent:
             self.detections.publish(self.observation(stamp))
+
+    def send_transform(self, transform_):
+        """Publish one transform beside the robot's own."""
+        from tf2_msgs.msg import TFMessage
+        self._tf.publish(TFMessage(transforms=[transform_]))
 
     def observation(self, stamp):
         """Return a frame of detections with all objects that are in view."""
@@ -658,6 +665,77 @@ def test_what_cannot_be_judged_is_said(processes, robot, home, ros_node):
     status, result = judge.result(handle)
     assert status == CANCELED
     assert process.is_running()
+
+
+def bad_frames(robot):
+    """Return frames of detections, each with something that can't be."""
+    def frame(source, change):
+        message = robot.observation(robot.now())
+        message.source = source
+        change(message)
+        return message
+
+    def set_covariance(index, value):
+        def change(message):
+            message.observations[0].pose.covariance[index] = value
+        return change
+
+    def turn(message):
+        q = message.observations[0].pose.pose.orientation
+        q.x = q.y = q.z = q.w = 0.0
+
+    def flood(message):
+        message.observations = message.observations * 3000
+    return [
+        frame('nan', set_covariance(0, math.nan)), frame('negative', set_covariance(7, -1.0)),
+        frame('quaternion', turn), frame('flood', flood),
+        frame('infinite', lambda m: setattr(m, 'horizontal_fov', math.inf)),
+        frame('lost', lambda m: setattr(m.header, 'frame_id', 'nowhere'))]
+
+
+def test_bad_input_kills_no_judge(processes, robot, home, ros_node):
+    """Malformed descriptors, unknown predicates and refs, bad numbers, lost frames and floods are told."""
+    skills = catalog()
+    hovers, words, bare = (copy.deepcopy(skills.skills[2]) for _ in range(3))
+    hovers.name, hovers.postcondition_json = 'hover', '{"hovering": {"object": "$object"}}'
+    words.name, words.postcondition_json = 'words', '{"near": '
+    bare.name, bare.postcondition_json = 'bare', ''
+    skills.skills = [*skills.skills, hovers, words, bare]
+    robot.catalog.publish(skills)
+    process = start_judge(processes, home)
+    judge = Judge(ros_node)
+    # What can't be read is left out and named; the rest of the catalog counts.
+    process.wait_for_output('the descriptor of skill "words"')
+
+    def ended(run, skill, **arguments):
+        robot.event(3, run, skill, arguments)
+        process.wait_for_output('End of run ' + run)
+        return judge.judge(run)[1]
+    for skill, told in (('hover', 'hovering'), ('words', 'words'), ('bare', 'bare')):
+        result = ended('run_' + skill, skill, object='cup_1')
+        assert result.error_code in (UNKNOWN_SKILL, INVALID_POSTCONDITION)
+        assert told in result.error_msg
+    verdict = ended('unicorn', 'navigate_to', target='unicorn').verdict
+    assert verdict.outcome == UNKNOWN and 'unicorn' in verdict.reason
+
+    robot.objects = [('cup', CUP, 'red')]
+    for message in bad_frames(robot) * 3:
+        robot.detections.publish(message)
+    turned = transform(robot.now(), 'map', 'gripper_tcp', (math.nan, 0.0, 0.0), (0.0,) * 4)
+    robot.send_transform(turned)
+
+    def is_told():
+        # One line of a kind in 5 s.
+        robot.detections.publish(bad_frames(robot)[-1])
+        return 'nowhere' in process.output()
+    wait_until(is_told, 30, process.output)
+    for _ in range(2000):
+        robot.detections.publish(bad_frames(robot)[0])
+    assert process.is_running()
+    # And a run is judged as before.
+    _, result = judge.judge(run_pick(robot, process, lifted))
+    assert result.verdict.outcome == SUCCESS, result.verdict.reason
+    assert all(p.truth == 1 for p in result.verdict.predicates)
 
 
 def test_a_judge_that_comes_late_has_no_baseline(processes, robot, home, ros_node):
