@@ -12,7 +12,8 @@ use eh_contract::sight::covered_by_views;
 use eh_contract::Stamp;
 use serde_json::json;
 
-use crate::scope::{Finding, Fingers, Scope, Target};
+use crate::finding::Finding;
+use crate::scope::{Fingers, Scope, Target};
 use crate::sights::OnTheWay;
 
 /// The robot's base near a target, or inside it when it is a room.

@@ -2,7 +2,8 @@
 
 use eh_contract::verdict::Truth;
 
-use crate::scope::{Finding, Fingers, Scope, Target};
+use crate::finding::Finding;
+use crate::scope::{Fingers, Scope, Target};
 use crate::things::{object, object_before};
 
 /// How far beyond an object's top and bottom a grasp at it may be \[m\]: errors of its pose.

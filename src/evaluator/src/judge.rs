@@ -14,9 +14,10 @@ use crate::body;
 use crate::config::{Embodiment, EvaluatorConfig};
 use crate::error::EvaluatorError;
 use crate::evidence::EvidenceBuffer;
+use crate::finding::Finding;
 use crate::grip;
 use crate::run_book::RunRecord;
-use crate::scope::{Finding, Scope, Target};
+use crate::scope::{Scope, Target};
 use crate::things;
 
 /// Name of this judge in verdicts.

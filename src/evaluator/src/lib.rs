@@ -12,6 +12,7 @@
 //! | [`run_book`] | the runs that are known, from the executor's events |
 //! | [`plan`] | which evidence is still to come and how long to wait for it |
 //! | [`evaluation`] | one evaluation over time |
+//! | [`finding`] | how one predicate came out |
 //! | [`scope`] | everything that one judgement may look at |
 //! | [`body`] | predicates about the robot itself |
 //! | [`things`], [`grip`] | predicates about objects; those about what the gripper holds |
@@ -29,6 +30,7 @@ pub mod config;
 pub mod error;
 pub mod evaluation;
 pub mod evidence;
+pub mod finding;
 pub mod grip;
 pub mod judge;
 pub mod judges;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use eh_contract::geometry::{Pose, Vec3};
 use eh_contract::perception::{Detection, DetectionFrame};
 use eh_contract::scene::{Kind, SceneSnapshot};
-use eh_contract::verdict::{Evidence, Truth};
+use eh_contract::verdict::Evidence;
 use eh_contract::Stamp;
 use serde_json::{json, Value};
 
@@ -28,61 +28,6 @@ const FINGER_REST: Duration = Duration::from_millis(200);
 
 /// Change of the fingers' gap between two samples that is motion and not noise \[m\].
 const FINGER_MOTION: f64 = 0.002;
-
-/// How one predicate came out, before it is put into a verdict.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// Whether it holds.
-    pub truth: Truth,
-    /// Distance to the limit, positive when satisfied; NaN for none.
-    pub margin: f64,
-    /// SI unit of the margin.
-    pub unit: &'static str,
-    /// Ids of the evidence that decided.
-    pub evidence: Vec<String>,
-    /// A sentence that can be acted on.
-    pub explanation: String,
-}
-
-impl Finding {
-    /// Decided, without a measure.
-    pub fn decided(truth: bool, evidence: Vec<String>, explanation: String) -> Self {
-        Finding {
-            truth: truth.into(),
-            margin: f64::NAN,
-            unit: "",
-            evidence,
-            explanation,
-        }
-    }
-
-    /// Decided by a margin.
-    pub fn measured(
-        margin: f64,
-        unit: &'static str,
-        evidence: Vec<String>,
-        explanation: String,
-    ) -> Self {
-        Finding {
-            truth: (margin >= 0.0).into(),
-            margin,
-            unit,
-            evidence,
-            explanation,
-        }
-    }
-
-    /// Not decidable.
-    pub fn unknown(evidence: Vec<String>, explanation: String) -> Self {
-        Finding {
-            truth: Truth::Unknown,
-            margin: f64::NAN,
-            unit: "",
-            evidence,
-            explanation,
-        }
-    }
-}
 
 /// What a ref of the post-condition stands for.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,8 +13,9 @@ use eh_contract::sight::Solid;
 use eh_contract::verdict::Truth;
 
 use crate::body;
+use crate::finding::Finding;
 use crate::grip::{holding, old_place, reach_of_hand};
-use crate::scope::{Finding, Fingers, Scope, Target};
+use crate::scope::{Fingers, Scope, Target};
 
 /// How far around its old place an object that is no longer there is looked for \[m\].
 const ELSEWHERE: f64 = 1.5;

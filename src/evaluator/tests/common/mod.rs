@@ -12,7 +12,7 @@ use eh_contract::run_event::{RunEvent, RunEventKind};
 use eh_contract::scene::{Kind, SceneSnapshot};
 use eh_contract::semantic_map::SemanticMap;
 use eh_contract::skill::SkillDescriptor;
-use eh_contract::verdict::Verdict;
+use eh_contract::verdict::{Outcome, Verdict};
 use eh_contract::Stamp;
 use eh_evaluator::evidence::{
     ClearanceSample, GripperSample, JointSample, PoseSample, TwistSample,
@@ -121,6 +121,20 @@ pub fn view() -> View {
         min_range: 0.2,
         max_range: 4.0,
     }
+}
+
+pub fn check(verdict: &Verdict, outcome: Outcome, words: &[&str]) {
+    assert_eq!(verdict.outcome, outcome, "{verdict:#?}");
+    for word in words {
+        assert!(verdict.reason.contains(word), "{word}: {}", verdict.reason);
+    }
+    // Every id leads to evidence, and only evidence from after the end was looked at.
+    for p in &verdict.predicates {
+        for id in &p.evidence_ids {
+            assert!(verdict.evidence.iter().any(|e| e.id == *id), "{verdict:#?}");
+        }
+    }
+    assert!(verdict.evidence.iter().all(|e| e.stamp > at(END)));
 }
 
 /// The run, what was observed, and the judge.
