@@ -182,6 +182,8 @@ impl Drive {
             match self.robot.nav_status(goal).unwrap() {
                 NavStatus::Active(_) => {}
                 NavStatus::Succeeded => break,
+                // With bad localisation it may not get there; then it looks around where it stands.
+                NavStatus::Aborted { .. } => break,
                 other => panic!("({x}, {y}): {other:?}"),
             }
         }
@@ -214,6 +216,8 @@ pub struct Figures {
     pub objects: usize,
     /// An object got another name than it had.
     pub switches: usize,
+    /// Objects that had more than one name.
+    pub renamed: usize,
     /// Two objects that have one name.
     pub merges: usize,
     /// Objects that have no name within 0.25 m.
@@ -261,6 +265,7 @@ impl Figures {
         }
         self.objects += truth.len();
         self.switches += drive.switches;
+        self.renamed += drive.names.values().filter(|n| n.len() > 1).count();
         self.merges += beside;
         self.false_objects += free.len();
         for spec in &drive.robot.world_file().objects {
