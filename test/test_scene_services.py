@@ -329,3 +329,68 @@ def test_a_detection_that_is_none_is_left_out(what, processes, robot, home, tmp_
     assert scene.query(FIND, refs=['cup_1']).objects[0].sightings > sightings
     assert scene.find(class_name='bowl') == []
     assert process.is_running()
+
+
+def test_detections_come_as_json(processes, robot, home, tmp_path, ros_node):  # noqa: F811
+    """A detector without this package's messages sends text; what is no such text is named and hurts nothing."""
+    from std_msgs.msg import String
+    process = start(processes, 'scene_graph_node', ('semantic_map', home),
+                    ('state_directory', tmp_path), ('detections_json_topic', 'boxes'))
+    process.wait_for_output('nodes remembered')
+    scene = Server(ros_node)
+    texts = ros_node.create_publisher(String, 'boxes', 10)
+    robot.silent.add('detections')
+    cup = {'class': 'Cup', 'score': 0.9, 'position': list(CUP), 'size': [0.08, 0.08, 0.1],
+           'attributes': {'color': 'red'}, 'reference': 'crop_1'}
+
+    def see(*detections, **fields):
+        """Send a frame."""
+        texts.publish(String(data=json.dumps(
+            {'frame_id': 'map', 'source': 'yolo', 'detections': detections, **fields})))
+        robot.wait_for_rounds(1)
+
+    def is_seen():
+        see(cup)
+        return scene.find(class_name='cup', text='red') == ['cup_1']
+    wait_until(is_seen, 20, process.output)
+    found = scene.query(FIND, refs=['cup_1']).objects[0]
+    assert found.evidence and ('cup_1', 'on', 'table_1') in {
+        (r.subject, r.relation, r.object) for r in scene.query(ALL).relations}
+    for word, bad in (('boxes', {'boxes': []}), ('length 3', {'detections': [{**cup, 'position': [1]}]}),
+                      ('the limit is 1048576', {'reference': 'x' * 1048576})):
+        def is_named():
+            see(cup, **bad)  # noqa: B023
+            return word in process.output()  # noqa: B023
+        wait_until(is_named, 30, process.output)
+    # Numbers are judged as those of the message are.
+    wait_until(lambda: see({**cup, 'score': 7}) or 'left out' in process.output(), 20, process.output)
+    # A frame that nothing connects with the map is dropped, and the next one is taken.
+    wait_until(lambda: see(cup, frame_id='moon') or 'its transform did not come' in process.output(),
+               20, process.output)
+    sightings = scene.query(FIND, refs=['cup_1']).objects[0].sightings
+    wait_until(lambda: see(cup) or scene.query(FIND, refs=['cup_1']).objects[0].sightings > sightings,
+               20, process.output)
+    assert process.is_running()
+
+
+def test_a_flood_of_detections_is_cut_and_named(processes, robot, home, tmp_path, ros_node):  # noqa: F811
+    """What is left out of a frame with thousands of detections proves no absence, and queries are answered."""
+    process = start_scene(processes, home, tmp_path)
+    scene = Server(ros_node)
+    see_cup(robot, scene)
+    robot.silent.add('detections')
+    robot.objects = [('bowl', (2.0, 2.3, 0.85), 'blue')]
+    frame = robot.observation(robot.now())
+    frame.source = 'flood'
+    # None of them counts, so that the tracker alone would take the frame for one without the cup.
+    frame.observations[0].confidence = 0.0
+    frame.observations = frame.observations * 1100
+    confidence = scene.query(FIND, refs=['cup_1']).objects[0].confidence
+    for _ in range(8):
+        frame.header.stamp = robot.now()
+        robot.detections.publish(frame)
+        robot.wait_for_rounds(2)
+        assert scene.query(BRIEF).error_code == 0
+    process.wait_for_output('has 1100 detections, the limit is 1024')
+    assert scene.query(FIND, refs=['cup_1']).objects[0].confidence == confidence
+    assert process.is_running()

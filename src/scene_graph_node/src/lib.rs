@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 mod camera;
+mod json_detections;
 mod maps;
 mod markers;
 mod node;

@@ -16,9 +16,11 @@ use rclrs::{
 };
 use ros_env::embodied_harness::msg::{ObjectObservationArray, SceneGraph as SceneGraphMsg};
 use ros_env::sensor_msgs::msg::{CameraInfo, Image, JointState};
+use ros_env::std_msgs::msg::String as Text;
 use ros_env::visualization_msgs::msg::MarkerArray;
 
 use crate::camera::Camera;
+use crate::json_detections;
 use crate::maps::{hand_over, Keeper};
 use crate::markers::markers;
 use crate::scene_keeper::SceneKeeper;
@@ -42,6 +44,10 @@ const REFRESH_PERIOD_NS: i64 = 1_000_000_000;
 
 /// Time between two log lines of one kind.
 const LOG_PERIOD: Duration = Duration::from_secs(5);
+
+/// Most detections of a frame that wait for its transform: four times as many as the tracker looks at, so that the
+/// best of them are hardly ever among the others.
+const MAX_OBSERVATIONS: usize = 1024;
 
 /// Keeps the ROS handles alive: dropping it ends the node's work.
 pub(crate) struct SceneGraphNode {
@@ -188,6 +194,31 @@ impl SceneGraphNode {
 impl Shared {
     pub(crate) fn now(&self) -> Stamp {
         Stamp(self.clock.ros_ns())
+    }
+
+    /// Lets a frame of detections wait for its transform.
+    fn take_frame(&self, mut message: ObjectObservationArray) {
+        // Without a stamp the arrival is the best that is known.
+        if message.header.stamp.sec == 0 && message.header.stamp.nanosec == 0 {
+            message.header.stamp = stamp_msg(self.now());
+        }
+        let count = message.observations.len();
+        if count > MAX_OBSERVATIONS {
+            log_warn!(
+                self.node.logger().throttle(LOG_PERIOD),
+                "a frame of \"{}\" has {count} detections, the limit is {MAX_OBSERVATIONS}: the others are left out; raise the detector's threshold",
+                message.source
+            );
+            message.observations.truncate(MAX_OBSERVATIONS);
+            message.observations.shrink_to_fit();
+            // What was left out may have been what is missing: without a view no absence is proved.
+            message.horizontal_fov = 0.0;
+            message.vertical_fov = 0.0;
+            message.min_range = 0.0;
+            message.max_range = 0.0;
+        }
+        let steady = self.clock.steady_ns();
+        self.core.lock().waiting.push(message, steady);
     }
 
     /// Works off waiting frames, follows the robot, publishes what has changed.
@@ -456,16 +487,23 @@ fn subscribe(shared: &Arc<Shared>, streams: &Streams) -> Result<Vec<Box<dyn Any>
             .detections_topic
             .as_str()
             .qos(qos::sensor_data()),
-        move |mut message: ObjectObservationArray| {
-            // Without a stamp the arrival is the best that is known.
-            if message.header.stamp.sec == 0 && message.header.stamp.nanosec == 0 {
-                message.header.stamp = stamp_msg(take.now());
-            }
-            let steady = take.clock.steady_ns();
-            take.core.lock().waiting.push(message, steady);
-        },
+        move |message: ObjectObservationArray| take.take_frame(message),
     )?;
     handles.push(Box::new(detections));
+    if !p.detections_json_topic.is_empty() {
+        let take = shared.clone();
+        let texts = streams.create_subscription::<Text, _>(
+            p.detections_json_topic.as_str().qos(qos::sensor_data()),
+            move |text: Text| match json_detections::read(&text.data) {
+                Ok(message) => take.take_frame(message),
+                Err(error) => log_warn!(
+                    take.node.logger().throttle(LOG_PERIOD),
+                    "detections as JSON were refused: {error}"
+                ),
+            },
+        )?;
+        handles.push(Box::new(texts));
+    }
     if !shared.parameters.image_topic.is_empty() {
         handles.extend(listen_to_camera(shared, streams)?);
     }

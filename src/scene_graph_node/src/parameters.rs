@@ -35,6 +35,8 @@ pub struct Parameters {
     pub joint_states_topic: String,
     /// Where detections come from.
     pub detections_topic: String,
+    /// Where detections come from as JSON; empty: nowhere.
+    pub detections_json_topic: String,
     /// Where images of the camera come from; empty: none are remembered.
     pub image_topic: String,
     /// Where its lens is told.
@@ -248,6 +250,12 @@ impl Parameters {
                 "detections_topic",
                 "detections",
                 "Topic of ObjectObservationArray.",
+            )?,
+            detections_json_topic: text(
+                node,
+                "detections_json_topic",
+                "",
+                "Topic of std_msgs/String with detections as JSON, for detectors without this package's messages; docs/scene.md has the schema. Empty: none.",
             )?,
             image_topic: text(
                 node,
