@@ -130,13 +130,14 @@ def end_with_parent():
 class Graph:
     """The launched nodes and their log."""
 
-    def __init__(self, folder, environment, log_level="warn", world=None, respawn=False):
-        """Launches; `folder` gets the state and the log."""
+    def __init__(self, folder, environment, log_level="warn", world=None, respawn=False, more=()):
+        """Launches; `folder` gets the state and the log. `more`: further launch arguments."""
         self.log = folder / "nodes.log"
         arguments = [
             f"state_directory:={folder / 'state'}",
             f"log_level:={log_level}",
             f"respawn:={str(respawn).lower()}",
+            *more,
         ]
         if world:
             arguments.append(f"world:={world}")

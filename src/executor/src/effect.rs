@@ -161,6 +161,26 @@ pub enum Effect {
 }
 
 impl Effect {
+    /// Whether it only tells somebody how things are. What moves, stops or guards the robot does not wait for
+    /// that.
+    pub(crate) const fn only_tells(&self) -> bool {
+        match self {
+            Effect::Answer(_)
+            | Effect::Feedback { .. }
+            | Effect::SettleAnswer(_)
+            | Effect::PublishStatuses { .. }
+            | Effect::Log { .. } => true,
+            Effect::CheckScene { .. }
+            | Effect::SendGoal { .. }
+            | Effect::RequestResult { .. }
+            | Effect::CancelGoal { .. }
+            | Effect::ChangeScene { .. }
+            | Effect::RunEvent(_)
+            | Effect::Declare(_)
+            | Effect::PublishCatalog(_) => false,
+        }
+    }
+
     /// Every name that [`Effect::failpoint`] gives.
     pub const FAILPOINTS: &'static [&'static str] = &[
         "executor.answer",

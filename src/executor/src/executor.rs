@@ -208,6 +208,8 @@ impl Executor {
                 stamp,
             });
         }
+        // Otherwise in their order: the sort is stable.
+        cx.out.sort_by_key(Effect::only_tells);
         cx.out
     }
 

@@ -35,6 +35,9 @@ fn a_command_runs_once_and_is_held_until_it_is_settled() {
     let at = |name: &str| b.performed.iter().position(|p| *p == name).unwrap();
     assert!(at("executor.run_event") < at("executor.declare"));
     assert!(at("executor.declare") < at("executor.send_goal"));
+    // Nobody is told before the goal is on its way.
+    assert!(at("executor.send_goal") < at("executor.feedback"));
+    assert!(at("executor.feedback") < at("executor.answer"));
     assert!(b.declared.first().unwrap().active && !b.declared.last().unwrap().active);
     // From 1000 ms of drive, ten times a second.
     assert!(

@@ -3,12 +3,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::SimError;
 
 /// What can be made to go wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
     /// A grasp stalls as usual, but the object slips out during the next movement.
@@ -129,7 +129,7 @@ impl FromStr for FaultKind {
 }
 
 /// A moment that faults can be tied to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Occasion {
     /// A navigation goal is accepted.
@@ -147,7 +147,7 @@ pub enum Occasion {
 }
 
 /// The details of a fault; what is not given has a default.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultParams {
     /// How long it lasts, seconds; until cleared when not given.
@@ -171,7 +171,7 @@ pub struct FaultParams {
 }
 
 /// One fault of a schedule.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultSpec {
     /// What goes wrong.

@@ -3,6 +3,7 @@
 //! ```text
 //! verdicts CONDITIONS.yaml [--runs N] [--from SEED] [--jobs J] [--errors N]
 //! verdicts CONDITIONS.yaml --replay SEED          one run again, with its trace
+//! verdicts CONDITIONS.yaml --scenario SEED        its world and tasks as JSON, for real nodes
 //! ```
 //!
 //! `--runs` is the number of executions: seeds are taken in order until there are as many.
@@ -20,7 +21,7 @@ use eh_world::{Report, Shared, World, WorldError};
 use serde_json::json;
 
 const USAGE: &str =
-    "usage: verdicts CONDITIONS.yaml [--runs N] [--from SEED] [--jobs J] [--errors N] | --replay SEED";
+    "usage: verdicts CONDITIONS.yaml [--runs N] [--from SEED] [--jobs J] [--errors N] | --replay SEED | --scenario SEED";
 
 struct Options {
     conditions: TrialConditions,
@@ -29,6 +30,7 @@ struct Options {
     jobs: usize,
     errors: usize,
     replay: Option<u64>,
+    scenario: Option<u64>,
 }
 
 fn options() -> Result<Options, String> {
@@ -42,6 +44,7 @@ fn options() -> Result<Options, String> {
         jobs: std::thread::available_parallelism().map_or(1, usize::from),
         errors: 20,
         replay: None,
+        scenario: None,
     };
     while let Some(argument) = arguments.next() {
         let text = arguments.next().unwrap_or_default();
@@ -54,6 +57,7 @@ fn options() -> Result<Options, String> {
             "--jobs" => options.jobs = usize::try_from(number.clamp(1, 256)).unwrap_or(1),
             "--errors" => options.errors = usize::try_from(number).unwrap_or(0),
             "--replay" => options.replay = Some(number),
+            "--scenario" => options.scenario = Some(number),
             other => return Err(format!("{other} is no option. {USAGE}")),
         }
     }
@@ -149,6 +153,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(seed) = options.scenario {
+        let scenario = trial(seed, &options.conditions);
+        let tasks = scenario.errands.iter().map(|e| e.goal.instruction.as_str());
+        println!(
+            "{}",
+            json!({"seed": seed, "world": scenario.yaml, "faults": scenario.faults, "tasks": tasks.collect::<Vec<_>>()})
+        );
+        return ExitCode::SUCCESS;
+    }
     let shared = match Shared::new() {
         Ok(shared) => shared,
         Err(error) => {
