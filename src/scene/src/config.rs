@@ -1,5 +1,6 @@
 //! Every threshold of the scene graph with its default and where it comes from.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,8 @@ pub struct SceneConfig {
     pub significant_robot_turn: f64,
     /// Classes that are persons.
     pub person_classes: Vec<String>,
+    /// For classes that go by themselves: after how long unseen one is only half as surely where it was.
+    pub half_lives: BTreeMap<String, Duration>,
     /// Largest height difference between an object's bottom and a top that it begins to stand on \[m\].
     pub on_height_enter: f64,
     /// At which it no longer stands on it \[m\].
@@ -132,6 +135,8 @@ impl Default for SceneConfig {
             significant_robot_move: 0.1,
             significant_robot_turn: 0.2,
             person_classes: vec!["person".into()],
+            // Who stands or sits stays for a minute or so; who walks is soon seen elsewhere or not at all.
+            half_lives: [("person".into(), Duration::from_secs(60))].into(),
             on_height_enter: 0.06,
             on_height_leave: 0.10,
             on_margin_enter: 0.02,
@@ -250,6 +255,12 @@ impl SceneConfig {
                     format!("it is {value}; it must lie in 1 to 10000000"),
                 );
             }
+        }
+        if let Some((class, _)) = self.half_lives.iter().find(|(_, time)| time.is_zero()) {
+            return bad(
+                "half_lives",
+                format!("the one of {class} is 0; it must be longer, or be left out"),
+            );
         }
         if self.confirm_hits == 0 {
             return bad("confirm_hits", "it is 0; it must be at least 1".into());

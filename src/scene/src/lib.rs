@@ -17,6 +17,7 @@
 //! | [`query`] | filters, region, nearest, text |
 //! | [`precondition`] | checks before a command starts |
 //! | [`plan_check`], `hypothesis` | the check of a whole plan before its first step |
+//! | `decay` | doubt about what goes by itself while nobody looks |
 //! | [`crop`], [`image_memory`] | what an object looked like |
 //! | [`exchange`] | a whole scene as JSON, out and in |
 //! | [`excerpt`] | the part of the graph that decides conditions about some nodes |
@@ -32,6 +33,7 @@ pub mod association;
 pub mod brief;
 pub mod config;
 pub mod crop;
+mod decay;
 pub mod effects;
 pub mod error;
 pub mod excerpt;

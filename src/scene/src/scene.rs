@@ -17,6 +17,7 @@ use eh_contract::Stamp;
 
 use crate::brief;
 use crate::config::SceneConfig;
+use crate::decay::decay;
 use crate::effects::{self, STATE_HELD_BY};
 use crate::error::SceneError;
 use crate::exchange::SceneFile;
@@ -32,6 +33,9 @@ use crate::tracker::{Observed, Tracker};
 /// A clock that goes back by more than this was set back; less is jitter between publishers.
 pub(crate) const CLOCK_STEP: Duration = Duration::from_secs(1);
 
+/// How often what goes by itself is doubted; much shorter than any half-life that makes sense.
+const DECAY_STEP: Duration = Duration::from_secs(1);
+
 /// How far above the floor something is held while the tool's place is not known \[m\].
 const HELD_HEIGHT: f64 = 0.8;
 
@@ -43,6 +47,8 @@ pub struct Scene {
     pub(crate) graph: SceneGraph,
     pub(crate) tracker: Tracker,
     now: Stamp,
+    /// Until when what goes by itself has been doubted.
+    decayed: Stamp,
     base: Option<Pose>,
     applied: VecDeque<String>,
     applied_set: BTreeSet<String>,
@@ -70,6 +76,7 @@ impl Scene {
             graph: SceneGraph::new(map_id, frame_id),
             tracker: Tracker::default(),
             now: Stamp::NEVER,
+            decayed: Stamp::NEVER,
             base: None,
             applied: VecDeque::new(),
             applied_set: BTreeSet::new(),
@@ -97,9 +104,16 @@ impl Scene {
         let set_back = self.now.since(now) > CLOCK_STEP;
         if !set_back {
             self.now = self.now.max(now);
+            if self.now.since(self.decayed) >= DECAY_STEP {
+                for name in decay(&mut self.graph, self.decayed, self.now, &self.config) {
+                    self.tracker.forget(&name);
+                }
+                self.decayed = self.now;
+            }
             return 0;
         }
         self.now = now;
+        self.decayed = now;
         self.tracker.clock_set_back(now);
         self.graph.forget_future(now)
     }
@@ -118,6 +132,8 @@ impl Scene {
                 ),
             });
         }
+        // The absence counts: what goes by itself went on meanwhile.
+        self.decayed = records.stamp;
         for run in &records.applied {
             self.remember_applied(run);
         }

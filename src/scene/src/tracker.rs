@@ -741,6 +741,11 @@ impl Tracker {
         }
     }
 
+    /// An object is retired.
+    pub(crate) fn forget(&mut self, name: &str) {
+        self.tracks.remove(name);
+    }
+
     /// Forgets what depends on times after `now`.
     pub fn clock_set_back(&mut self, now: Stamp) {
         self.last_frame.retain(|_, stamp| *stamp <= now);

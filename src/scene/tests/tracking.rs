@@ -1165,3 +1165,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_person_out_of_view_is_doubted_and_a_cup_is_not() {
+    let mut h = Home::new();
+    // Standing beside the table, and then nobody looks.
+    let mut person = detection("person", Vec3::new(CUP.x, CUP.y - 1.0, 0.9));
+    person.size = Vec3::new(0.5, 0.5, 1.8);
+    for _ in 0..6 {
+        h.see(vec![detection("cup", CUP), person.clone()]);
+    }
+    let confidence = |h: &Home, name: &str| h.scene.graph().get(name).map(|o| o.confidence);
+    let (cup, before) = (
+        confidence(&h, "cup_1").unwrap(),
+        confidence(&h, "person_1").unwrap(),
+    );
+    let seen = h.now;
+    // Once a second as the node does it, or once for all of the time: half is left after a half-life.
+    for second in 1..=60 {
+        h.scene.advance(at(seen + f64::from(second)));
+    }
+    let left = confidence(&h, "person_1").unwrap();
+    assert!((left - before / 2.0).abs() < 1e-9, "{before} {left}");
+    h.scene.advance(at(seen + 120.0));
+    let left = confidence(&h, "person_1").unwrap();
+    assert!((left - before / 4.0).abs() < 1e-9, "{before} {left}");
+    // A restart does not make it surer: what passed meanwhile counts.
+    let records = h.scene.take_changes();
+    let mut again = Scene::new("home", "map", SceneConfig::default(), Lexicon::builtin()).unwrap();
+    again.restore(records, at(seen + 120.0)).unwrap();
+    again.advance(at(seen + 180.0));
+    let left = again.graph().get("person_1").unwrap().confidence;
+    assert!((left - before / 8.0).abs() < 1e-9, "{before} {left}");
+    // At last nobody believes it any more; the cup stays where it was.
+    h.scene.advance(at(seen + 1000.0));
+    assert_eq!(confidence(&h, "person_1"), None);
+    assert_eq!(confidence(&h, "cup_1"), Some(cup));
+}
