@@ -141,6 +141,18 @@ impl Camera {
         seen as f64 / probes.len() as f64
     }
 
+    /// What a detector that errs in nothing would find: places among [`World::bodies`].
+    ///
+    /// `camera`: `camera_optical_frame` truly in the map.
+    pub(crate) fn in_sight(&self, camera: &Isometry3<f64>, world: &World) -> Vec<usize> {
+        let eye = Point3::from(camera.translation.vector);
+        let screens = world.screens(&eye, self.frustum.far);
+        let share = |(index, body): (usize, Body<'_>)| {
+            (self.visible_share(camera, &body, &screens, index) >= VISIBLE_SHARE).then_some(index)
+        };
+        world.bodies().enumerate().filter_map(share).collect()
+    }
+
     /// Takes an image and detects what is in it.
     ///
     /// `camera`: `camera_optical_frame` truly in the map; `camera_in_base`: in base_link.

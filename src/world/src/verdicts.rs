@@ -28,6 +28,9 @@ const OPEN: f64 = 0.09;
 const ARM: f64 = 0.08;
 /// `visible` for furniture: the share of its top that the camera covers.
 const COVERED: f64 = 0.5;
+/// `visible` for objects: farther from where it was told to be it is another one, or somewhere else \[m\]; two things
+/// on one table are farther apart.
+const THERE: f64 = 0.15;
 /// Points along each edge of a top for which it is told whether they are in view.
 const GRID: usize = 10;
 /// Most runs of one world.
@@ -42,6 +45,8 @@ struct Moment {
     joints: Vec<JointState>,
     /// What the camera can see, and its optical frame truly in the map.
     camera: (Frustum, Isometry3<f64>),
+    /// Ids of the objects that it sees.
+    seen: Vec<String>,
 }
 
 impl Moment {
@@ -53,6 +58,7 @@ impl Moment {
             joints: robot.joint_states(),
             // The frame is the same for images of any size.
             camera: (robot.frustum(), robot.camera_view(1, 1).1),
+            seen: robot.objects_in_sight(),
         }
     }
 
@@ -166,7 +172,9 @@ impl VerdictReferee {
             match run.event.skill.as_str() {
                 "look_at" => has_looked(
                     &run.event,
+                    start.as_ref(),
                     self.moments.iter().filter(meanwhile).chain([moment]),
+                    run.ended,
                 ),
                 _ => holds(&run.event, start.as_ref(), moment),
             }
@@ -254,13 +262,28 @@ fn holds(event: &RunEvent, start: Option<&Moment>, now: &Moment) -> Option<bool>
     }
 }
 
-/// Whether the camera has covered a piece of furniture in these moments together; `None` for targets of other kinds,
-/// whose sight may be hidden. Nothing hides the tops of the homes that are made up here.
+/// Whether the camera has covered a piece of furniture in these moments together, or seen an object in one of those
+/// since the end, where it was told to be (what is somewhere else was not found by looking there); `None` for targets of other kinds. Nothing hides the tops of the homes that are made up here.
 fn has_looked<'a>(
     event: &RunEvent,
-    moments: impl Iterator<Item = &'a Moment> + Clone,
+    start: Option<&Moment>,
+    mut moments: impl Iterator<Item = &'a Moment> + Clone,
+    ended: Option<Duration>,
 ) -> Option<bool> {
     let target = event.targets.iter().find(|t| t.argument == "target")?;
+    if target.kind == Kind::Object {
+        let id = &meant(target, &start?.truth)?.id;
+        // Frames from after the end count, and the first of them is looked at where the truth is noted next.
+        let since = ended.unwrap_or_default();
+        let told = target.pose.position;
+        let is_there = |m: &Moment| {
+            m.truth.object(id).is_some_and(|o| {
+                let p = o.pose.translation.vector;
+                (p.x - told.x).hypot(p.y - told.y).hypot(p.z - told.z) <= THERE
+            })
+        };
+        return Some(moments.any(|m| m.at >= since && m.seen.contains(id) && is_there(m)));
+    }
     if !matches!(target.kind, Kind::Surface | Kind::Container) {
         return None;
     }

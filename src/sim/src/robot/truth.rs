@@ -37,6 +37,19 @@ impl Robot {
         }
     }
 
+    /// Ids of the objects that the camera sees, truly and with nothing missed: for tests and recordings only.
+    #[must_use]
+    pub fn objects_in_sight(&self) -> Vec<String> {
+        let camera = self.base.pose().to_isometry() * self.head.camera();
+        // Objects come first among the bodies.
+        self.camera
+            .in_sight(&camera, &self.world)
+            .into_iter()
+            .filter_map(|index| self.world.objects().get(index))
+            .map(|o| o.spec.id.clone())
+            .collect()
+    }
+
     /// The world itself, for tests of geometry.
     #[must_use]
     pub fn world(&self) -> &World {
