@@ -28,9 +28,10 @@ const OPEN: f64 = 0.09;
 const ARM: f64 = 0.08;
 /// `visible` for furniture: the share of its top that the camera covers.
 const COVERED: f64 = 0.5;
-/// `visible` for objects: farther from where it was told to be it is another one, or somewhere else \[m\]; two things
-/// on one table are farther apart.
-const THERE: f64 = 0.15;
+/// `visible` for objects: farther from where it was told to be it is somewhere else \[m\].
+const THERE: f64 = 0.35;
+/// Farther than this from where it was told to be it may as well be another one of its class \[m\].
+const SAME: f64 = 0.15;
 /// Points along each edge of a top for which it is told whether they are in view.
 const GRID: usize = 10;
 /// Most runs of one world.
@@ -272,10 +273,17 @@ fn has_looked<'a>(
 ) -> Option<bool> {
     let target = event.targets.iter().find(|t| t.argument == "target")?;
     if target.kind == Kind::Object {
-        let id = &meant(target, &start?.truth)?.id;
+        let truth = &start?.truth;
+        let body = meant(target, truth)?;
+        let (p, told) = (body.pose.translation.vector, target.pose.position);
+        let off = (p.x - told.x).hypot(p.y - told.y).hypot(p.z - told.z);
+        let of_class = truth.objects.iter().filter(|o| o.class == body.class);
+        if off > SAME && of_class.count() > 1 {
+            return None;
+        }
+        let id = &body.id;
         // Frames from after the end count, and the first of them is looked at where the truth is noted next.
         let since = ended.unwrap_or_default();
-        let told = target.pose.position;
         let is_there = |m: &Moment| {
             m.truth.object(id).is_some_and(|o| {
                 let p = o.pose.translation.vector;
