@@ -5,6 +5,7 @@ import ctypes
 import fcntl
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -182,6 +183,16 @@ def _die_with_parent():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def _with_end_of_parent(command):
+    """Return the command, and options of Popen, so that it ends with the tests in whatever way they end.
+
+    Code of Python's that runs after a fork can crash where there are threads, so setpriv does it.
+    """
+    if shutil.which('setpriv'):
+        return ['setpriv', '--pdeathsig', 'KILL', *command], {}
+    return command, {'preexec_fn': _die_with_parent}
+
+
 class Process:
     """A program under test, in a process group of its own, with its output in a file."""
 
@@ -190,10 +201,10 @@ class Process:
         self.command = [str(part) for part in command]
         self.log = log
         with open(log, 'wb') as output:
+            mortal, options = _with_end_of_parent(self.command)
             self.popen = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env={**os.environ, **environment}, start_new_session=True,
-                preexec_fn=_die_with_parent)
+                mortal, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                env={**os.environ, **environment}, start_new_session=True, **options)
 
     @property
     def pid(self):

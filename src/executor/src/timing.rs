@@ -33,7 +33,7 @@ pub(crate) const DISCOVERY: Duration = Duration::from_secs(5);
 
 /// How long a command waits before it starts for what streams to be heard: odometry, transforms and joints
 /// that were not listened to while nothing was to be done.
-pub(crate) const AWAKE: Duration = Duration::from_secs(1);
+pub(crate) const AWAKE: Duration = Duration::from_millis(1500);
 
 /// How often new camera frames are looked for.
 pub(crate) const FRAMES: Duration = Duration::from_millis(50);

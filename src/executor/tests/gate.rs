@@ -239,7 +239,7 @@ fn what_streams_is_waited_for_before_it_starts_but_not_for_long() {
         b.robot.awake = false;
         let command = b.drive();
         let caller = b.send(&command);
-        b.pass(ms(900));
+        b.pass(ms(1400));
         assert_eq!(b.state("c1"), ExecutorState::Accepted);
         assert_eq!(b.robot.starts(), 0);
         b.robot.awake = heard;
