@@ -259,8 +259,12 @@ fn resources_in_use_are_refused_with_their_holder() {
         .unwrap_err();
     let id = bench.world.sent[0].command.command_id.clone();
     assert!(error.to_string().contains(&id), "{error}");
-    // The head is free.
-    assert!(bench.check("look_at", json!({"target": "cup_1"})).is_ok());
+    // A drive ends with a look at its target: the head is its own as well, the fingers are free.
+    let error = bench
+        .check("look_at", json!({"target": "cup_1"}))
+        .unwrap_err();
+    assert!(error.to_string().contains(&id), "{error}");
+    assert!(bench.check("open_gripper", json!({})).is_ok());
 }
 
 #[test]
