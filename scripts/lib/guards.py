@@ -263,9 +263,9 @@ GUARDS = (
          '        let token = self\n            .reserved\n            .checked_add(u64::from(!OFF))')),
     guard(
         'foreign-goal', 16, 'a goal that is not ours holds its resource',
-        (GATE,
-         'if let Some(goal) = open.iter().find(|g| !ours.contains(*g)) {',
-         'if let Some(goal) = open.iter().find(|g| !ours.contains(*g) && !OFF) {')),
+        ('src/executor/src/executor/pursuing.rs',
+         'open.into_iter().find(|g| !is_ours(g))',
+         'open.into_iter().find(|g| !is_ours(g) && !OFF)')),
     guard(
         'kept-stop', 0, 'a latched stop survives a restart of protection',
         ('src/protection/src/stop.rs',
