@@ -5,6 +5,7 @@
 
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use eh_ros_edge::convert::time_msg;
@@ -70,7 +71,8 @@ struct Shot {
 /// Both cameras.
 pub(crate) struct CameraTopics {
     feeds: Vec<Feed>,
-    shots: SyncSender<Shot>,
+    shots: Option<SyncSender<Shot>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Outlets {
@@ -146,7 +148,7 @@ impl CameraTopics {
         };
         let (shots, to_draw) = sync_channel(1);
         let logger = node.clone();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("cameras".into())
             .spawn(move || draw(&logger, &to_draw))?;
         Ok(Self {
@@ -154,7 +156,8 @@ impl CameraTopics {
                 feed(false, parameters.camera)?,
                 feed(true, parameters.overhead_camera)?,
             ],
-            shots,
+            shots: Some(shots),
+            thread: Some(thread),
         })
     }
 
@@ -171,13 +174,28 @@ impl CameraTopics {
                 robot.camera_view(width, height)
             };
             // While the last one is still being drawn this one is left out.
-            let _ = self.shots.try_send(Shot {
+            let Some(shots) = &self.shots else {
+                return;
+            };
+            let _ = shots.try_send(Shot {
                 outlets: feed.outlets.clone(),
                 scenery: robot.scenery(feed.overhead),
                 lens,
                 camera,
                 stamp_ns: moment.stamp_ns,
             });
+        }
+    }
+}
+
+impl Drop for CameraTopics {
+    /// Waits for the last image: publishers and node that a thread lets go of while the process ends are let go
+    /// of after the middleware is.
+    fn drop(&mut self) {
+        self.shots = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was printed; there is nothing to save.
+            let _ = thread.join();
         }
     }
 }
