@@ -42,6 +42,17 @@ fn looked(fate: Fate) -> (Bench, Answer) {
     (b, answer)
 }
 
+/// Sends a drive to the cup, lets something happen, cancels it, and holds it against how its control has to end.
+fn canceled(b: &mut Bench, meanwhile: impl FnOnce(&mut Bench), end: ControlEnd) -> Answer {
+    let command = to_the_cup(b);
+    let caller = b.send(&command);
+    meanwhile(b);
+    b.cancel(caller);
+    let answer = b.answer(caller);
+    assert_eq!(answer.skill_status.control_end, end, "{answer:?}");
+    answer
+}
+
 #[test]
 fn a_drive_is_complete_however_the_look_at_its_target_ends() {
     let fates = [
@@ -118,16 +129,7 @@ fn who_has_no_head_looks_at_nothing_and_is_not_measured_for_one() {
     b.robot.joints_unknown = true;
     b.settle("c1", 1);
     b.robot.fates.push_back(Fate::endless());
-    let again = to_the_cup(&mut b);
-    let caller = b.send(&again);
-    b.pass(ms(500));
-    b.cancel(caller);
-    let answer = b.answer(caller);
-    assert_eq!(
-        answer.skill_status.control_end,
-        ControlEnd::Canceled,
-        "{answer:?}"
-    );
+    canceled(&mut b, |b| b.pass(ms(500)), ControlEnd::Canceled);
 }
 
 #[test]
@@ -138,16 +140,7 @@ fn a_cancel_that_comes_when_the_drive_was_done_finds_it_done() {
         obeys_after: None,
         ..Fate::default()
     });
-    let command = to_the_cup(&mut b);
-    let caller = b.send(&command);
-    b.pass(ms(900));
-    b.cancel(caller);
-    let answer = b.answer(caller);
-    assert_eq!(
-        answer.skill_status.control_end,
-        ControlEnd::Completed,
-        "{answer:?}"
-    );
+    canceled(&mut b, |b| b.pass(ms(900)), ControlEnd::Completed);
     assert_eq!(b.record("c1").sub_goals.len(), 1);
 }
 
@@ -155,16 +148,8 @@ fn a_cancel_that_comes_when_the_drive_was_done_finds_it_done() {
 fn a_cancel_during_the_look_stops_the_head_as_well() {
     let mut b = Bench::navigation();
     b.robot.fates.extend([Fate::default(), Fate::endless()]);
-    let command = to_the_cup(&mut b);
-    let caller = b.send(&command);
-    b.until("the look", |b| b.is_running(Server::Head));
-    b.cancel(caller);
-    let answer = b.answer(caller);
-    assert_eq!(
-        answer.skill_status.control_end,
-        ControlEnd::Canceled,
-        "{answer:?}"
-    );
+    let look = |b: &mut Bench| b.until("the look", |b| b.is_running(Server::Head));
+    let answer = canceled(&mut b, look, ControlEnd::Canceled);
     assert_eq!(
         ErrorCode::from_code(answer.error_code),
         Some(ErrorCode::Canceled)

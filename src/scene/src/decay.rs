@@ -41,12 +41,7 @@ pub(crate) fn decay(
             let before = o.confidence;
             o.confidence *= (-unseen / half_life.as_secs_f64()).exp2();
             retire = o.confidence < config.retire_below;
-            // As with absence: halves of the scale are news.
-            if (before >= 0.5) != (o.confidence >= 0.5) {
-                Edit::Changed
-            } else {
-                Edit::Refreshed
-            }
+            Edit::of_confidence(before, o.confidence)
         });
         if retire {
             graph.retire(&name, "", now, config.max_retired);

@@ -33,6 +33,17 @@ pub enum Edit {
     Changed,
 }
 
+impl Edit {
+    /// What a change of confidence is: halves of the scale are news, each single step is not.
+    pub(crate) fn of_confidence(before: f64, now: f64) -> Self {
+        if (before >= 0.5) == (now >= 0.5) {
+            Edit::Refreshed
+        } else {
+            Edit::Changed
+        }
+    }
+}
+
 /// What has to be made durable since the last time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChangeSet {

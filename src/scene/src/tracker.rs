@@ -722,12 +722,7 @@ impl Tracker {
                 let before = o.confidence;
                 o.confidence = lowered(before, probability).max(least);
                 retire = o.confidence < config.retire_below;
-                // Halves of the scale are news; each single frame is not.
-                if (before >= 0.5) != (o.confidence >= 0.5) {
-                    Edit::Changed
-                } else {
-                    Edit::Refreshed
-                }
+                Edit::of_confidence(before, o.confidence)
             });
             if retire {
                 gone.push(name);

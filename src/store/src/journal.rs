@@ -227,6 +227,11 @@ impl ExecutorJournal {
             if let Some(last) = entries.iter().rev().find(|e| !e.live()) {
                 self.make_room(last.now());
             }
+        } else {
+            // Whatever became of it, the file is asked next time.
+            for entry in entries {
+                self.live.remove(entry.id());
+            }
         }
         written
     }

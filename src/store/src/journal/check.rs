@@ -37,7 +37,7 @@ impl ExecutorJournal {
     }
 
     /// Checks everything: the pages of the file, every link of the chain, and every command against its
-    /// last event. Reads the whole file: about a second for a million events.
+    /// last event and its digest. Reads the whole file: seconds for a million events.
     ///
     /// # Errors
     /// [`StoreError::Broken`] with the first event that does not hold, [`StoreError::Corrupt`] for a
