@@ -213,6 +213,7 @@ def test_a_stop_ends_the_task_and_refuses_the_next_until_it_is_reset(client):
 def no_stop_is_left(client):
     """Reset a stop that a test has left behind: the next one is not to fail of it."""
     yield
+    wait_until(lambda: client.protection is not None, 10, 'the state of the protection')
     if client.protection.stop_latched:
         client.call('reset_stop', client.srv.ResetStop, operator_name='test', reason='cleanup')
 

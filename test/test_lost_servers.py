@@ -40,14 +40,21 @@ class Surroundings:
         self.client.forget()
         self.executor = start(
             self.processes, 'navigation_skills_node', self.folder, 'acknowledge_timeout:=0.5',
-            'lost_timeout:=1.5', 'server_timeout:=2.0')
+            'lost_timeout:=1.5', 'server_timeout:=20.0')
         self.client.wait()
 
     def drive(self):
         """Send a command; return it when its goal runs."""
         goal = self.client.goal()
         self.handle = self.client.send(goal)
-        self.servers[-1].wait_for_output('started')
+        ended = self.handle.get_result_async()
+        wait_until(
+            lambda: ended.done() or 'started' in self.servers[-1].output(), 20,
+            'the start of the goal')
+        if ended.done():
+            result = ended.result().result
+            pytest.fail('it ended before its goal started: {} {}'.format(
+                result.error_code, result.error_msg))
         return goal
 
     def ended(self, goal):
