@@ -11,7 +11,7 @@
 //! hashes before and after it. Whoever can write the file can also make a chain of his own; against that
 //! only a copy of the newest hash ([`ChainHead`]) in another place helps.
 
-use rusqlite::{params, Connection, OptionalExtension};
+use rusqlite::{params, params_from_iter, Connection, OptionalExtension, ToSql};
 
 type Hash = [u8; 32];
 type Sql<T> = Result<T, rusqlite::Error>;
@@ -213,6 +213,19 @@ impl Chain {
         }
     }
 
+    /// The same with a column `record` for the record that an event left behind, which `record_hash` is of, and
+    /// a column `command` for the text of its command where that stands nowhere yet.
+    pub(crate) fn with_records(events: &'static str, gaps: &'static str) -> Self {
+        Chain {
+            insert: format!(
+                "INSERT INTO {events} ({}, record, command)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                Row::COLUMNS
+            ),
+            ..Chain::new(events, gaps)
+        }
+    }
+
     /// Finds the newest event.
     pub(crate) fn load(&mut self, connection: &Connection) -> Sql<()> {
         let read = |sql: String| {
@@ -243,25 +256,58 @@ impl Chain {
 
     /// Adds an event after `head` and gives the new head, which counts once the transaction is durable.
     pub(crate) fn add(&self, t: &Connection, head: &ChainHead, link: &Link<'_>) -> Sql<ChainHead> {
+        self.insert(t, head, link, None)
+    }
+
+    /// The same, with its record and the text of its command.
+    pub(crate) fn add_with(
+        &self,
+        t: &Connection,
+        head: &ChainHead,
+        link: &Link<'_>,
+        record: &[u8],
+        command: Option<&str>,
+    ) -> Sql<ChainHead> {
+        self.insert(t, head, link, Some((record, command)))
+    }
+
+    fn insert(
+        &self,
+        t: &Connection,
+        head: &ChainHead,
+        link: &Link<'_>,
+        record: Option<(&[u8], Option<&str>)>,
+    ) -> Sql<ChainHead> {
         let id = head.id.saturating_add(1);
         let hash = link_hash(&head.hash, id, link);
-        t.prepare_cached(&self.insert)?.execute(params![
-            id,
-            link.subject,
-            link.sequence,
-            link.stamp,
-            link.kind,
-            link.details,
-            link.record_hash,
-            link.previous,
-            hash.as_slice(),
-        ])?;
+        let mut statement = t.prepare_cached(&self.insert)?;
+        let hash_bytes = hash.as_slice();
+        let columns: [&dyn ToSql; 9] = [
+            &id,
+            &link.subject,
+            &link.sequence,
+            &link.stamp,
+            &link.kind,
+            &link.details,
+            &link.record_hash,
+            &link.previous,
+            &hash_bytes,
+        ];
+        let columns = columns.into_iter();
+        match &record {
+            None => statement.execute(params_from_iter(columns))?,
+            Some((record, command)) => {
+                let more: [&dyn ToSql; 2] = [record, command];
+                statement.execute(params_from_iter(columns.chain(more)))?
+            }
+        };
         Ok(ChainHead { id, hash })
     }
 
-    /// Checks the newest events against each other, as whenever a file is opened.
-    pub(crate) fn check_tail(&self, connection: &Connection) -> Sql<Option<Break>> {
-        let from = self.head.id.saturating_sub(TAIL).max(0);
+    /// Checks the newest events against each other, as whenever a file is opened: 64 of them, and those
+    /// after `from`.
+    pub(crate) fn check_tail(&self, connection: &Connection, from: i64) -> Sql<Option<Break>> {
+        let from = self.head.id.saturating_sub(TAIL).min(from).max(0);
         self.check(connection, from).map(Result::err)
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::StoreError;
@@ -120,6 +121,10 @@ impl Database {
         connection
             .pragma_update(None, "synchronous", "FULL")
             .map_err(sql("setting synchronous"))?;
+        // Plans do not depend on the values: else a statement is parsed anew for each new value.
+        connection
+            .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+            .map_err(sql("keeping plans stable"))?;
         connection.set_prepared_statement_cache_capacity(PREPARED);
         // A migration may put a table in the place of another one that is referred to.
         connection
@@ -158,6 +163,17 @@ impl Database {
                 reason: answer,
             })
         }
+    }
+
+    /// Copies SQLite's log into the file, so that the log begins at its front again. Only for who has turned
+    /// `wal_autocheckpoint` off.
+    ///
+    /// # Errors
+    /// [`StoreError`]; nothing is lost then, the log grows on.
+    pub fn copy_log(&self) -> Result<(), StoreError> {
+        self.connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
+            .map_err(|e| self.error("copying the log into the file", &e))
     }
 
     fn migrate(&mut self, schema: &Schema) -> Result<(), StoreError> {

@@ -48,7 +48,7 @@ fn broken(sql: &str, at_opening: bool) -> (i64, String) {
             assert!(at_opening, "{sql}: {error}");
             error
         }
-        Ok(journal) => {
+        Ok(mut journal) => {
             assert!(!at_opening, "{sql} was not seen at opening");
             journal.verify().unwrap_err()
         }

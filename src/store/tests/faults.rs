@@ -83,7 +83,7 @@ fn a_damaged_page_is_found() {
         drop(file);
         let error = match ExecutorJournal::open(&copy) {
             Err(error) => error,
-            Ok(journal) => journal.verify().unwrap_err(),
+            Ok(mut journal) => journal.verify().unwrap_err(),
         };
         assert!(
             matches!(
@@ -118,7 +118,7 @@ fn after_a_loss_of_power_everything_durable_is_there() {
             .unwrap();
         let length = log.metadata().unwrap().len();
         log.set_len(length - cut).unwrap();
-        let journal = ExecutorJournal::open(&copy.path().join("journal.sqlite")).unwrap();
+        let mut journal = ExecutorJournal::open(&copy.path().join("journal.sqlite")).unwrap();
         journal.verify().unwrap().events
     };
     assert_eq!(after(0), 15);
@@ -184,7 +184,7 @@ fn a_clock_that_is_set_back_disturbs_nothing() {
     common::append(&mut journal, 3, 4, Stamp(i64::MIN)).unwrap();
     common::append(&mut journal, 4, 4, Stamp(i64::MAX)).unwrap();
     drop(journal);
-    let journal = ExecutorJournal::open(&path).unwrap();
+    let mut journal = ExecutorJournal::open(&path).unwrap();
     assert_eq!(journal.verify().unwrap().events, 41);
     let ids = |records: Vec<eh_ledger::executor::ExecutorRecord>| -> Vec<String> {
         records.into_iter().map(|r| r.command.command_id).collect()

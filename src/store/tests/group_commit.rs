@@ -26,7 +26,7 @@ fn sixteen_writers_lose_nothing_and_the_chain_holds() {
     });
     drop(group);
     thread.join().unwrap();
-    let journal = ExecutorJournal::open(&path).unwrap();
+    let mut journal = ExecutorJournal::open(&path).unwrap();
     let verified = journal.verify().unwrap();
     assert_eq!(
         (verified.events, verified.commands),
@@ -63,7 +63,7 @@ fn who_is_told_finds_it_in_a_copy_of_the_files() {
     thread.join().unwrap();
     let mut count = 0;
     for (copy, id, sequence) in copies {
-        let journal = ExecutorJournal::open(&copy.path().join("journal.sqlite")).unwrap();
+        let mut journal = ExecutorJournal::open(&copy.path().join("journal.sqlite")).unwrap();
         let record = journal.get(&id).unwrap().unwrap();
         assert!(record.sequence >= sequence);
         journal.verify().unwrap();

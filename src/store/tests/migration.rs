@@ -78,7 +78,7 @@ fn a_journal_of_version_1_is_taken_over_with_everything_that_it_knew() {
     let path = directory.path().join("journal.sqlite");
     journal_1(&path);
     for _again in 0..2 {
-        let journal = ExecutorJournal::open(&path).unwrap();
+        let mut journal = ExecutorJournal::open(&path).unwrap();
         let verified = journal.verify().unwrap();
         assert_eq!((verified.events, verified.commands), (16, 2));
         let live = journal.live().unwrap();
@@ -115,7 +115,7 @@ fn an_empty_journal_of_version_1_is_taken_over() {
         .unwrap()
         .execute_batch(JOURNAL_1)
         .unwrap();
-    let journal = ExecutorJournal::open(&path).unwrap();
+    let mut journal = ExecutorJournal::open(&path).unwrap();
     assert_eq!(journal.verify().unwrap().events, 0);
     assert_eq!(journal.newest_token().unwrap(), 0);
 }

@@ -24,7 +24,7 @@ impl HarnessStore {
         let connection = self.db.connection();
         let check = || -> Result<Option<Break>, rusqlite::Error> {
             for chain in [&self.sessions, &self.commands] {
-                if let Some(found) = chain.check_tail(connection)? {
+                if let Some(found) = chain.check_tail(connection, i64::MAX)? {
                     return Ok(Some(found));
                 }
             }

@@ -6,7 +6,7 @@ use eh_contract::skill::DisconnectPolicy;
 use eh_contract::state::{ControlEnd, ExecutorState, StopStage};
 use eh_contract::Stamp;
 use eh_ledger::executor::{ExecutorRecord, Settlement, StopCause, SubGoalRecord};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::chain::hash_of;
 use crate::harness::to_sql;
@@ -94,8 +94,92 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// The record of what the file holds: its text without the command, and the command's. A file of version 2
-/// holds whole records and no text of the command.
+/// The same when it is read. New fields go to the end of both, with a default: what was written before lacks
+/// them.
+#[derive(Deserialize)]
+struct Packed {
+    digest: String,
+    segment: u32,
+    boot_id: String,
+    fencing_token: u64,
+    controller_id: String,
+    resources: Vec<String>,
+    disconnect_policy: DisconnectPolicy,
+    state: ExecutorState,
+    control_end: ControlEnd,
+    stop_stage: StopStage,
+    stop_cause: Option<StopCause>,
+    sequence: u64,
+    run_id: String,
+    sub_goals: Vec<SubGoalRecord>,
+    error_code: u16,
+    error_msg: String,
+    received_at: Stamp,
+    started_at: Stamp,
+    cancel_requested_at: Stamp,
+    stop_confirmed_at: Stamp,
+    ended_at: Stamp,
+    settlement: Option<Settlement>,
+}
+
+/// A record without its command, as MessagePack: the fields in their order, without their names.
+///
+/// # Errors
+/// Why it can't be written.
+pub(super) fn pack(record: &ExecutorRecord) -> Result<Vec<u8>, String> {
+    // Most are shorter.
+    let mut bytes = Vec::with_capacity(1024);
+    Progress::of(record)
+        .serialize(&mut rmp_serde::Serializer::new(&mut bytes))
+        .map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
+/// The record of [`pack`]ed bytes and the text of its command.
+///
+/// # Errors
+/// Why they can't be read.
+pub(super) fn unpack(bytes: &[u8], command: &str) -> Result<ExecutorRecord, String> {
+    let packed: Packed = rmp_serde::from_slice(bytes).map_err(|e| e.to_string())?;
+    let command = serde_json::from_str(command).map_err(|e| e.to_string())?;
+    Ok(ExecutorRecord {
+        command,
+        digest: packed.digest,
+        segment: packed.segment,
+        boot_id: packed.boot_id,
+        fencing_token: packed.fencing_token,
+        controller_id: packed.controller_id,
+        resources: packed.resources,
+        disconnect_policy: packed.disconnect_policy,
+        state: packed.state,
+        control_end: packed.control_end,
+        stop_stage: packed.stop_stage,
+        stop_cause: packed.stop_cause,
+        sequence: packed.sequence,
+        run_id: packed.run_id,
+        sub_goals: packed.sub_goals,
+        error_code: packed.error_code,
+        error_msg: packed.error_msg,
+        received_at: packed.received_at,
+        started_at: packed.started_at,
+        cancel_requested_at: packed.cancel_requested_at,
+        stop_confirmed_at: packed.stop_confirmed_at,
+        ended_at: packed.ended_at,
+        settlement: packed.settlement,
+    })
+}
+
+/// A record without its command as the table of commands has it, for people to read: JSON with the names of
+/// [`ExecutorRecord`].
+///
+/// # Errors
+/// Why it can't be written.
+pub(super) fn text(record: &ExecutorRecord) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&Progress::of(record))
+}
+
+/// The record of what the table of commands holds: its text without the command, and the command's. A file of
+/// version 2 holds whole records and no text of the command.
 ///
 /// # Errors
 /// What serde_json says of a text that is no record.
@@ -111,7 +195,7 @@ pub(super) fn whole(
     }
 }
 
-/// A record as it is after an event, with the event. What costs time, its text and its hash, is made with
+/// A record as it is after an event, with the event. What costs time, its bytes and its hash, is made with
 /// it, so that many threads can do that side by side and only the writing is left to one.
 #[derive(Clone, Debug)]
 pub struct JournalEntry<'a> {
@@ -119,7 +203,7 @@ pub struct JournalEntry<'a> {
     kind: Cow<'a, str>,
     details: Cow<'a, str>,
     now: Stamp,
-    text: String,
+    packed: Vec<u8>,
     record_hash: [u8; 32],
 }
 
@@ -127,13 +211,13 @@ impl JournalEntry<'static> {
     /// An entry that can be given to another thread. `details` is one JSON object, `now` ROS time.
     ///
     /// # Errors
-    /// What serde_json says when the record can't be written as JSON.
+    /// Why the record can't be written.
     pub fn new(
         record: ExecutorRecord,
         kind: &'static str,
         details: String,
         now: Stamp,
-    ) -> Result<Self, serde_json::Error> {
+    ) -> Result<Self, String> {
         Self::make(Cow::Owned(record), kind.into(), details.into(), now)
     }
 }
@@ -148,7 +232,7 @@ impl<'a> JournalEntry<'a> {
         kind: &'a str,
         details: &'a str,
         now: Stamp,
-    ) -> Result<Self, serde_json::Error> {
+    ) -> Result<Self, String> {
         Self::make(Cow::Borrowed(record), kind.into(), details.into(), now)
     }
 
@@ -157,15 +241,15 @@ impl<'a> JournalEntry<'a> {
         kind: Cow<'a, str>,
         details: Cow<'a, str>,
         now: Stamp,
-    ) -> Result<Self, serde_json::Error> {
-        let text = serde_json::to_string(&Progress::of(&record))?;
+    ) -> Result<Self, String> {
+        let packed = pack(&record)?;
         Ok(JournalEntry {
-            record_hash: hash_of(text.as_bytes()),
+            record_hash: hash_of(&packed),
             record,
             kind,
             details,
             now,
-            text,
+            packed,
         })
     }
 
@@ -191,17 +275,12 @@ impl<'a> JournalEntry<'a> {
     }
 
     /// The record without its command.
-    pub(super) fn text(&self) -> &str {
-        &self.text
+    pub(super) fn packed(&self) -> &[u8] {
+        &self.packed
     }
 
-    /// The command.
-    pub(super) fn command_text(&self) -> Result<String, serde_json::Error> {
-        serde_json::to_string(&self.record.command)
-    }
-
-    pub(super) fn record_hash(&self) -> &[u8] {
-        &self.record_hash
+    pub(super) fn record_hash(&self) -> [u8; 32] {
+        self.record_hash
     }
 
     pub(super) fn sequence(&self) -> i64 {
@@ -215,12 +294,15 @@ impl<'a> JournalEntry<'a> {
     pub(super) fn live(&self) -> bool {
         !self.record.is_terminal()
     }
+}
 
-    /// Goals that were written down after this sequence.
-    pub(super) fn new_goals(&self, known: i64) -> impl Iterator<Item = &SubGoalRecord> {
-        self.record
-            .sub_goals
-            .iter()
-            .filter(move |g| to_sql(g.sent_sequence) > known)
-    }
+/// Goals of a record that were written down after this sequence.
+pub(super) fn new_goals(
+    record: &ExecutorRecord,
+    known: i64,
+) -> impl Iterator<Item = &SubGoalRecord> {
+    record
+        .sub_goals
+        .iter()
+        .filter(move |g| to_sql(g.sent_sequence) > known)
 }

@@ -52,11 +52,11 @@ pub struct Compacted {
 }
 
 /// Events that are looked at in one go, so that no append waits long.
-const EVENTS_AT_ONCE: u32 = 256;
+const EVENTS_AT_ONCE: u32 = 1024;
 /// Commands that are forgotten in one go.
-const COMMANDS_AT_ONCE: u32 = 64;
+const COMMANDS_AT_ONCE: u32 = 256;
 /// Events after which room is made again.
-const EVERY: i64 = 64;
+const EVERY: i64 = 256;
 
 impl ExecutorJournal {
     /// Sets how much is kept; what is too much then is dropped bit by bit.
@@ -64,12 +64,14 @@ impl ExecutorJournal {
         self.retention = retention;
     }
 
-    /// Drops some of what is old: at most 256 events and 64 commands, so that it takes milliseconds. It is
+    /// Drops some of what is old: at most 1,024 events and 256 commands, so that it takes milliseconds. It is
     /// done by itself while commands end; call it until it drops nothing to have it all at once.
     ///
     /// # Errors
     /// [`StoreError`]; then nothing is dropped.
     pub fn compact(&mut self, now: Stamp) -> Result<Compacted, StoreError> {
+        // What is dropped is decided by the tables.
+        self.fold()?;
         let keep = self.retention;
         let head = self.chain.head.id;
         let before = |age: Duration| {

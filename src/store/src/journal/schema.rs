@@ -16,8 +16,20 @@ pub const SCHEMA: Schema = Schema {
         Migration::Sql(VERSION_1),
         Migration::Rust(to_version_2),
         Migration::Sql(VERSION_3),
+        Migration::Sql(VERSION_4),
     ],
 };
+
+/// An event's row has the record that it left behind, and the command where that stands nowhere yet; the
+/// other tables follow later, and say up to which event they have come. Rows that were there before are known
+/// to them.
+const VERSION_4: &str = "
+        ALTER TABLE events ADD COLUMN record BLOB;
+        ALTER TABLE events ADD COLUMN command TEXT;
+        INSERT INTO facts SELECT 'folded_to', max(
+            (SELECT coalesce(max(id), 0) FROM events),
+            (SELECT coalesce(max(last), 0) FROM dropped_events));
+    ";
 
 /// A command's own text is written once and not with each of its events. It is held by the digest, which
 /// every record carries. Rows that were there before keep their whole records until their next event.
