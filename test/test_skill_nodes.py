@@ -289,16 +289,21 @@ def test_a_cancel_before_the_acknowledgement_reaches_the_goal(navigation, nav2, 
     assert nav2.ends == ['canceled'] and robot.speed == 0.0
 
 
-def test_a_goal_that_is_not_ours_is_left_alone(navigation, nav2, robot):
+def drive_by_hand(nav2, robot):
+    """Drive as an operator does; return the goal's handle and id."""
     from nav2_msgs.action import NavigateToPose
     other = action_client(robot.node, NavigateToPose, 'navigate_to_pose', robot.group)
     assert other.wait_for_server(timeout_sec=10)
     nav2.run_for = 30.0
     future = other.send_goal_async(NavigateToPose.Goal())
     operators = wait_until(lambda: future.done() and future.result(), 10, 'the operator\'s goal')
-    operators_id = str(uuid.UUID(bytes=bytes(operators.goal_id.uuid)))
-
+    wait_until(lambda: nav2.started, 10, 'the operator to drive')
     nav2.run_for = 0.0
+    return operators, str(uuid.UUID(bytes=bytes(operators.goal_id.uuid)))
+
+
+def test_a_goal_that_is_not_ours_is_left_alone(navigation, nav2, robot):
+    operators, operators_id = drive_by_hand(nav2, robot)
     answer = wait_until(lambda: navigation.busy(navigation.goal()), 10, 'the operator\'s goal to be seen')
     assert operators_id in answer.result.error_msg
     assert 'canceled' not in nav2.ends
@@ -723,12 +728,28 @@ def test_the_base_is_not_shared_between_the_executors(
     handle = navigation.send(drive)
     wait_until(lambda: nav2.started, 10, 'the base to move')
 
-    answer = wait_until(
-        lambda: manipulation.busy(
-            manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])), 10, 'the base to be seen as held')
-    assert drive.command.command_id in answer.result.error_msg
+    def refusal():
+        answer = manipulation.busy(manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()]))
+        # Its goal may be heard of before it.
+        return answer and drive.command.command_id in answer.result.error_msg
+    wait_until(refusal, 10, 'the command to be seen as holding the base')
     handle.cancel_goal_async()
     navigation.result(handle)
+
+
+def test_nothing_is_picked_while_somebody_drives(manipulation, arm, nav2, robot):
+    operators, operators_id = drive_by_hand(nav2, robot)
+
+    def pick():
+        return manipulation.goal('pick', {'object': 'cup_1'}, targets=[cup()])
+    answer = wait_until(lambda: manipulation.busy(pick()), 10, 'the operator\'s goal to be seen')
+    assert operators_id in answer.result.error_msg and '/navigate_to_pose' in answer.result.error_msg
+    assert 'canceled' not in nav2.ends
+    operators.cancel_goal_async()
+    wait_until(lambda: 'canceled' in nav2.ends, 10, 'the operator to cancel')
+    arm.move.started.clear()
+    wait_until(lambda: not manipulation.busy(pick()), 10, 'the base to be free')
+    assert arm.move.started
 
 
 @pytest.mark.parametrize('fate', ['reached', 'rejected', 'hangs'])

@@ -21,6 +21,9 @@ pub struct Settings {
     pub check_preconditions: bool,
     /// The foreign actions that it has a client for, fully qualified.
     pub actions: BTreeMap<Server, String>,
+    /// Foreign actions that it sends nothing to, fully qualified. They move what its skills claim: a goal of
+    /// somebody else there holds it, whoever sent it.
+    pub watched: BTreeMap<Server, String>,
     /// Service that checks preconditions, for people.
     pub query_scene_service: String,
     /// How long the scene graph may take.

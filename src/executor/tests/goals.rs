@@ -2,7 +2,7 @@
 
 mod bench;
 
-use bench::{assert_code, ms, Bench, Fate};
+use bench::{assert_code, cup, ms, Bench, Fate};
 use eh_contract::state::{ControlEnd, ExecutorState, StopStage};
 use eh_contract::ErrorCode;
 use eh_executor::effect::AnswerStatus;
@@ -501,6 +501,32 @@ fn an_operators_goal_in_the_middle_of_a_pick_is_not_displaced_by_the_next_of_our
         "{sent:?}"
     );
     assert!(!b.canceled.contains(&theirs));
+}
+
+/// A pick wants a base that stands; who drives it by hand is known from Nav2's own status only.
+#[test]
+fn somebody_who_drives_the_base_keeps_the_arm_from_beginning() {
+    let mut b = Bench::manipulation();
+    let mut command = b.command("pick", json!({"object": "cup_1"}));
+    command.targets = vec![cup()];
+    b.robot.there.insert(Server::Navigation);
+    let theirs = [9; 16];
+    b.robot.foreign.insert(Server::Navigation, vec![theirs]);
+    let answer = b.run(&command);
+    assert_code(&answer, ErrorCode::ResourceBusy);
+    for word in ["base is held", "goal 09090909-", "/navigate_to_pose"] {
+        assert!(answer.error_msg.contains(word), "{answer:?}");
+    }
+    assert_eq!((b.robot.starts(), b.robot.asked_about_others), (0, 1));
+    // What is known of the command says more than its goal.
+    b.robot.others.insert("base".into(), "c9 of /other".into());
+    command.command_id = "another".into();
+    let answer = b.run(&command);
+    assert!(answer.error_msg.contains("c9 of /other"), "{answer:?}");
+    b.robot.others.clear();
+    b.robot.foreign.clear();
+    command.command_id = "a third".into();
+    assert_ne!(b.run(&command).error_code, ErrorCode::ResourceBusy.code());
 }
 
 /// The last status message of a server that has died names goals for ever.

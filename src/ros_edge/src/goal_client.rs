@@ -230,7 +230,7 @@ struct Inner<A: Action> {
     statuses: Statuses,
     late: broadcast::Sender<LateAcknowledgement>,
     sent: Mutex<SentGoals>,
-    _feedback: Subscription<RmwFeedbackMessage<A>>,
+    _feedback: Option<Subscription<RmwFeedbackMessage<A>>>,
     _statuses: Subscription<GoalStatusArray>,
 }
 
@@ -289,6 +289,20 @@ impl<A: Action> GoalClient<A> {
     ///
     /// [`GoalClientError::Ros`] if the name is not valid or ROS refuses a client or subscription.
     pub fn new(node: &Node, action: &str) -> Result<Self, GoalClientError> {
+        Self::make(node, action, true)
+    }
+
+    /// The same for who has no use for feedback: servers send it many times a second, and each message would
+    /// wake the process. [`GoalClient::feedback`] gives none.
+    ///
+    /// # Errors
+    ///
+    /// As [`GoalClient::new`].
+    pub fn without_feedback(node: &Node, action: &str) -> Result<Self, GoalClientError> {
+        Self::make(node, action, false)
+    }
+
+    fn make(node: &Node, action: &str, with_feedback: bool) -> Result<Self, GoalClientError> {
         let refused = |source| GoalClientError::Ros {
             action: action.into(),
             source,
@@ -297,8 +311,8 @@ impl<A: Action> GoalClient<A> {
 
         let (feedback, _) = broadcast::channel(FEEDBACK_DEPTH);
         let feedback_out = feedback.clone();
-        let feedback_subscription = node
-            .create_subscription::<RmwFeedbackMessage<A>, _>(
+        let listen = || {
+            node.create_subscription::<RmwFeedbackMessage<A>, _>(
                 name("feedback").as_str(),
                 move |message: RmwFeedbackMessage<A>| {
                     let (goal_id, feedback) = A::split_feedback_message(message);
@@ -309,7 +323,8 @@ impl<A: Action> GoalClient<A> {
                     });
                 },
             )
-            .map_err(refused)?;
+        };
+        let feedback_subscription = with_feedback.then(listen).transpose().map_err(refused)?;
 
         let statuses = Statuses::new();
         let told = statuses.clone();

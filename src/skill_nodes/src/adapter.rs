@@ -165,9 +165,11 @@ impl Start<'_> {
             self.boot_id,
             skills.keys().cloned().collect::<Vec<_>>().join(", ")
         );
-        let settings = self
-            .parameters
-            .settings(&node.fully_qualified_name(), senses.foreign.names());
+        let settings = self.parameters.settings(
+            &node.fully_qualified_name(),
+            senses.foreign.names(),
+            senses.foreign.watched(),
+        );
         let mut rng = StdRng::from_os_rng();
         let mut turn = Turn {
             now: self.began,
@@ -226,9 +228,12 @@ fn foreign(
         )?,
         Adapter::Manipulation => Foreign::manipulation(
             node,
-            &parameters.move_group_action,
-            &parameters.gripper_action,
-            &parameters.head_action,
+            [
+                &parameters.move_group_action,
+                &parameters.gripper_action,
+                &parameters.head_action,
+                &parameters.navigate_to_pose_action,
+            ],
             &settings,
         )?,
     })

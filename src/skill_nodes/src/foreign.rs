@@ -151,19 +151,32 @@ fn typed<A: Native>(
     node: &Node,
     action: &str,
     settings: &Arc<GoalSettings>,
-) -> Result<(GoalClient<A>, Arc<dyn ForeignAction>), GoalClientError>
+) -> Result<Arc<dyn ForeignAction>, GoalClientError>
 where
     GoalClient<A>: Send + Sync,
     ResultRequest<A>: Send,
     A::Goal: Send,
 {
-    let client = GoalClient::<A>::new(node, action)?;
-    let foreign = Arc::new(Typed {
-        client: client.clone(),
+    let client = GoalClient::<A>::without_feedback(node, action)?;
+    Ok(behind(node, action, client, settings))
+}
+
+fn behind<A: Native>(
+    node: &Node,
+    action: &str,
+    client: GoalClient<A>,
+    settings: &Arc<GoalSettings>,
+) -> Arc<dyn ForeignAction>
+where
+    GoalClient<A>: Send + Sync,
+    ResultRequest<A>: Send,
+    A::Goal: Send,
+{
+    Arc::new(Typed {
+        client,
         name: resolve(&node.namespace(), action),
         settings: settings.clone(),
-    });
-    Ok((client, foreign))
+    })
 }
 
 /// A relative name in a namespace, fully qualified.
@@ -181,6 +194,8 @@ type Remaining = Arc<Mutex<Option<(GoalId, f64)>>>;
 /// The actions of one adapter.
 pub(crate) struct Foreign {
     actions: Vec<(Server, Arc<dyn ForeignAction>)>,
+    /// Of which only the goals of others are of interest.
+    watched: Vec<(Server, Arc<dyn ForeignAction>)>,
     remaining: Remaining,
 }
 
@@ -192,7 +207,8 @@ impl Foreign {
         head: &str,
         settings: &Arc<GoalSettings>,
     ) -> Result<(Self, Handles), GoalClientError> {
-        let (client, foreign) = typed::<NavigateToPose>(node, action, settings)?;
+        let client = GoalClient::<NavigateToPose>::new(node, action)?;
+        let foreign = behind(node, action, client.clone(), settings);
         let remaining = Remaining::default();
         let task = watch_feedback(client.feedback(), remaining.clone());
         let this = Foreign {
@@ -200,9 +216,10 @@ impl Foreign {
                 (Server::Navigation, foreign),
                 (
                     Server::Head,
-                    typed::<FollowJointTrajectory>(node, head, settings)?.1,
+                    typed::<FollowJointTrajectory>(node, head, settings)?,
                 ),
             ],
+            watched: Vec::new(),
             remaining,
         };
         Ok((this, vec![Box::new(node.commands().run(task))]))
@@ -211,23 +228,25 @@ impl Foreign {
     /// The actions.
     pub(crate) fn manipulation(
         node: &Node,
-        arm: &str,
-        gripper: &str,
-        head: &str,
+        [arm, gripper, head, navigation]: [&str; 4],
         settings: &Arc<GoalSettings>,
     ) -> Result<(Self, Handles), GoalClientError> {
         let this = Foreign {
             actions: vec![
-                (Server::Arm, typed::<MoveGroup>(node, arm, settings)?.1),
+                (Server::Arm, typed::<MoveGroup>(node, arm, settings)?),
                 (
                     Server::Gripper,
-                    typed::<GripperCommand>(node, gripper, settings)?.1,
+                    typed::<GripperCommand>(node, gripper, settings)?,
                 ),
                 (
                     Server::Head,
-                    typed::<FollowJointTrajectory>(node, head, settings)?.1,
+                    typed::<FollowJointTrajectory>(node, head, settings)?,
                 ),
             ],
+            watched: vec![(
+                Server::Navigation,
+                typed::<NavigateToPose>(node, navigation, settings)?,
+            )],
             remaining: Remaining::default(),
         };
         Ok((this, Vec::new()))
@@ -239,16 +258,19 @@ impl Foreign {
         newest.filter(|(id, _)| id == goal_id).map(|(_, left)| left)
     }
 
-    /// Fully qualified names.
+    /// Fully qualified names of the actions that it uses.
     pub(crate) fn names(&self) -> BTreeMap<Server, String> {
-        self.all().map(|(s, a)| (s, a.name().to_string())).collect()
+        names(&self.actions)
+    }
+
+    /// Fully qualified names of those whose goals it only looks at.
+    pub(crate) fn watched(&self) -> BTreeMap<Server, String> {
+        names(&self.watched)
     }
 
     pub(crate) fn get(&self, server: Server) -> Option<&Arc<dyn ForeignAction>> {
-        self.actions
-            .iter()
-            .find(|(s, _)| *s == server)
-            .map(|(_, a)| a)
+        let all = self.actions.iter().chain(&self.watched);
+        all.into_iter().find(|(s, _)| *s == server).map(|(_, a)| a)
     }
 
     /// The resolved name of an action that a descriptor names by its default.
@@ -271,6 +293,12 @@ impl Foreign {
     pub(crate) fn all(&self) -> impl Iterator<Item = (Server, &Arc<dyn ForeignAction>)> {
         self.actions.iter().map(|(s, a)| (*s, a))
     }
+}
+
+fn names(actions: &[(Server, Arc<dyn ForeignAction>)]) -> BTreeMap<Server, String> {
+    let name =
+        |(server, action): &(Server, Arc<dyn ForeignAction>)| (*server, action.name().into());
+    actions.iter().map(name).collect()
 }
 
 /// Keeps the newest feedback of navigation.

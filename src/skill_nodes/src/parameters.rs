@@ -169,10 +169,7 @@ impl Parameters {
                 ),
             )
         };
-        let (navigation, manipulation) = (
-            adapter == Adapter::Navigation,
-            adapter == Adapter::Manipulation,
-        );
+        let manipulation = adapter == Adapter::Manipulation;
         let only = |wanted: bool, name: &str, default: &str, what: &str| {
             if wanted {
                 foreign(name, default, what)
@@ -188,7 +185,7 @@ impl Parameters {
             require_lease: flag(node, "require_lease", true, "Whether a command needs a live control lease.")?,
             check_preconditions: flag(node, "check_preconditions", true, "Whether preconditions are checked at the scene graph before the start.")?,
             query_scene_service: text(node, "query_scene_service", "query_scene", "Service that checks preconditions.")?,
-            navigate_to_pose_action: only(navigation, "navigate_to_pose_action", "navigate_to_pose", "nav2_msgs/NavigateToPose")?,
+            navigate_to_pose_action: foreign("navigate_to_pose_action", "navigate_to_pose", if manipulation { "nav2_msgs/NavigateToPose, to which nothing is sent: while a goal runs there the base is not free" } else { "nav2_msgs/NavigateToPose" })?,
             move_group_action: only(manipulation, "move_group_action", "move_action", "moveit_msgs/MoveGroup")?,
             gripper_action: only(manipulation, "gripper_action", "gripper_controller/gripper_cmd", "control_msgs/GripperCommand")?,
             head_action: foreign("head_action", "head_controller/follow_joint_trajectory", "control_msgs/FollowJointTrajectory")?,
@@ -210,13 +207,19 @@ impl Parameters {
     }
 
     /// What the executor is set up with.
-    pub(crate) fn settings(&self, name: &str, actions: BTreeMap<Server, String>) -> Settings {
+    pub(crate) fn settings(
+        &self,
+        name: &str,
+        actions: BTreeMap<Server, String>,
+        watched: BTreeMap<Server, String>,
+    ) -> Settings {
         Settings {
             name: name.into(),
             robot_id: self.robot_id.clone(),
             require_lease: self.require_lease,
             check_preconditions: self.check_preconditions,
             actions,
+            watched,
             query_scene_service: self.query_scene_service.clone(),
             scene_timeout: self.scene_timeout,
             planning_scene: self.planning_scene,

@@ -51,6 +51,8 @@ pub struct Referee {
     owners: BTreeMap<GoalId, String>,
     last_run: Option<Duration>,
     last_lease: Option<Duration>,
+    /// Since when what moves does, by resource.
+    moving: BTreeMap<String, Duration>,
     /// When protection could last not reach the base.
     last_cut: Option<Duration>,
     /// Since when the disk holds a stop.
@@ -76,6 +78,7 @@ impl Referee {
             failures: BTreeMap::new(),
             sub_goals: BTreeSet::new(),
             owners: BTreeMap::new(),
+            moving: BTreeMap::new(),
             last_run: None,
             last_lease: None,
             last_cut: None,
@@ -104,6 +107,7 @@ impl Referee {
         robot: &RobotProcess,
         protection: Option<ProtectionView>,
     ) {
+        self.note_motion(outside, robot);
         self.read_journals(outside, robot);
         self.read_ledger(outside, robot);
         self.look_at_dispatches(outside);

@@ -298,9 +298,10 @@ impl Executor {
         )
     }
 
-    /// Goals on servers of this executor that it did not send.
+    /// Goals that this executor did not send, on servers that move what its skills claim.
     fn goals_of_others(&self, cx: &Cx<'_, '_>) -> Vec<(Server, GoalId)> {
-        let servers = self.settings.actions.keys();
+        let watched = self.settings.watched.keys();
+        let servers = self.settings.actions.keys().chain(watched);
         servers
             .filter_map(|server| Some((*server, self.goal_of_somebody_else(*server, cx)?)))
             .collect()
@@ -308,17 +309,21 @@ impl Executor {
 
     /// Resources held by commands of anybody and by goals that are not ours.
     fn held(&self, others: &[(Server, GoalId)], cx: &Cx<'_, '_>) -> BTreeMap<String, String> {
-        let mut held = cx.turn.senses.held_by_others();
+        let mut held = BTreeMap::new();
         for (server, goal) in others {
-            let action = self.settings.actions.get(server).map_or("", String::as_str);
+            let actions = [&self.settings.actions, &self.settings.watched];
+            let action = actions.iter().find_map(|a| a.get(server));
             held.insert(
                 server.resource().into(),
                 format!(
-                    "goal {} on {action}, which this executor did not send",
-                    format_goal_id(goal)
+                    "goal {} on {}, which this executor did not send",
+                    format_goal_id(goal),
+                    action.map_or("", String::as_str)
                 ),
             );
         }
+        // A command says more than its goal.
+        held.extend(cx.turn.senses.held_by_others());
         held.extend(held_resources(self.live_records()));
         held
     }

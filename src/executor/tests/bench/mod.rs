@@ -50,6 +50,12 @@ pub fn settings(adapter: Adapter) -> Settings {
         robot_id: "robot".into(),
         require_lease: true,
         check_preconditions: true,
+        watched: match adapter {
+            Adapter::Navigation => BTreeMap::new(),
+            Adapter::Manipulation => {
+                BTreeMap::from([(Server::Navigation, "/navigate_to_pose".to_owned())])
+            }
+        },
         actions: actions
             .iter()
             .map(|(s, a)| (*s, (*a).to_string()))

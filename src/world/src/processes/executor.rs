@@ -77,6 +77,13 @@ pub fn settings(adapter: Adapter, name: &str) -> Settings {
             .iter()
             .map(|s| (*s, action(*s).to_owned()))
             .collect(),
+        watched: match adapter {
+            Adapter::Navigation => BTreeMap::new(),
+            Adapter::Manipulation => {
+                let server = Server::Navigation;
+                BTreeMap::from([(server, action(server).to_owned())])
+            }
+        },
         query_scene_service: "query_scene".into(),
         scene_timeout: Duration::from_secs(1),
         planning_scene: adapter == Adapter::Manipulation,

@@ -1,5 +1,7 @@
 //! What the executors write: starts in time and under the newest token, ends that are true.
 
+use std::time::Duration;
+
 use eh_contract::state::{ControlEnd, ExecutorState, StopStage};
 use eh_ledger::executor::ExecutorRecord;
 
@@ -109,6 +111,23 @@ impl Referee {
         }
     }
 
+    /// Since when what moves does.
+    pub(super) fn note_motion(&mut self, outside: &Outside, robot: &RobotProcess) {
+        for server in eh_executor::Server::ALL {
+            let resource = server.resource();
+            if !moves(resource, robot.robot()) {
+                self.moving.remove(resource);
+            } else if !self.moving.contains_key(resource) {
+                self.moving.insert(resource.to_owned(), outside.now);
+            }
+        }
+    }
+
+    /// How long a measurement of the joints, of which one comes in two steps, may take to whoever needs it.
+    fn telling(&self) -> Duration {
+        3 * STEP + self.conditions.delay + self.conditions.slow_delay
+    }
+
     /// Control that has ended by a confirmed stop, or is complete, moves nothing any more.
     fn look_at_end(
         &mut self,
@@ -135,7 +154,10 @@ impl Referee {
                 .iter()
                 .filter(|s| s.resource() == resource)
                 .any(|s| robot.running(*s).any(|g| record.sub_goal(&g).is_none()));
-            if !by_hand && moves(resource, robot.robot()) {
+            // Fingers that were stuck come free when they like, and of that nobody hears at once.
+            let heard_of = |since: &Duration| outside.now - *since > self.telling();
+            let moves = self.moving.get(resource).is_some_and(heard_of);
+            if !by_hand && moves {
                 let velocity = robot.robot().ground_truth().velocity;
                 let what = format!(
                     "{resource} moves, and the stop of {id} is confirmed (base {:.4} m/s, {:.4} rad/s)",
