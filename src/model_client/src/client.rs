@@ -10,15 +10,28 @@ use reqwest::{Client, Response};
 use tokio::sync::{mpsc, oneshot, Semaphore};
 
 use crate::chat::{read_answer, shown, Chat};
+use crate::embeddings::{read_vectors, request};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 
 /// How much of an error's body is read \[bytes\].
 const MAX_ERROR_BODY: usize = 4096;
 
+/// What is asked.
+enum Question {
+    Chat(Chat),
+    Embeddings(Vec<String>),
+}
+
+/// What is answered, in the kind of the question. It is read on the thread of HTTP, since vectors are long.
+enum Answer {
+    Text(String),
+    Vectors(Vec<Vec<f32>>),
+}
+
 struct Job {
-    chat: Chat,
-    answer: oneshot::Sender<Result<String, ModelError>>,
+    question: Question,
+    answer: oneshot::Sender<Result<Answer, ModelError>>,
 }
 
 /// A client with its thread. Dropping it ends the thread and every question that is open.
@@ -59,8 +72,40 @@ impl ModelClient {
         &self,
         chat: Chat,
     ) -> impl Future<Output = Result<String, ModelError>> + Send + 'static {
+        let answered = self.send(Question::Chat(chat));
+        async move {
+            match answered.await? {
+                Answer::Text(text) => Ok(text),
+                // Never: a chat is answered by a text.
+                Answer::Vectors(_) => Err(ModelError::Ended),
+            }
+        }
+    }
+
+    /// Asks for the vectors of texts, in their order and of length 1. As [`ModelClient::ask`].
+    ///
+    /// # Errors
+    /// [`ModelError`], each in words for people.
+    pub fn embed(
+        &self,
+        texts: Vec<String>,
+    ) -> impl Future<Output = Result<Vec<Vec<f32>>, ModelError>> + Send + 'static {
+        let answered = self.send(Question::Embeddings(texts));
+        async move {
+            match answered.await? {
+                Answer::Vectors(vectors) => Ok(vectors),
+                // Never: texts are answered by vectors.
+                Answer::Text(_) => Err(ModelError::Ended),
+            }
+        }
+    }
+
+    fn send(
+        &self,
+        question: Question,
+    ) -> impl Future<Output = Result<Answer, ModelError>> + Send + 'static {
         let (answer, answered) = oneshot::channel();
-        let sent = self.jobs.try_send(Job { chat, answer });
+        let sent = self.jobs.try_send(Job { question, answer });
         let waiting = self.waiting;
         async move {
             match sent {
@@ -119,7 +164,7 @@ async fn serve(http: Client, endpoint: Arc<Endpoint>, mut queue: mpsc::Receiver<
             let answer = tokio::select! {
                 // Nobody waits for it any more.
                 () = job.answer.closed() => return,
-                answer = answer(&http, &endpoint, job.chat) => answer,
+                answer = answer(&http, &endpoint, job.question) => answer,
             };
             drop(place);
             // Who has given up meanwhile needs no answer.
@@ -129,20 +174,40 @@ async fn serve(http: Client, endpoint: Arc<Endpoint>, mut queue: mpsc::Receiver<
 }
 
 /// Asks until there is an answer, tries or time are used up.
-async fn answer(http: &Client, endpoint: &Arc<Endpoint>, chat: Chat) -> Result<String, ModelError> {
+async fn answer(
+    http: &Client,
+    endpoint: &Arc<Endpoint>,
+    question: Question,
+) -> Result<Answer, ModelError> {
     let begun = Instant::now();
     let e = endpoint.clone();
-    let body = tokio::task::spawn_blocking(move || chat.body(&e))
-        .await
-        .map_err(|_| ModelError::Ended)??;
+    let (address, body, texts) = match question {
+        Question::Chat(chat) => (
+            endpoint.address(),
+            tokio::task::spawn_blocking(move || chat.body(&e))
+                .await
+                .map_err(|_| ModelError::Ended)??,
+            None,
+        ),
+        Question::Embeddings(texts) => (
+            endpoint.embeddings_address(),
+            request(&texts, &e)?,
+            Some(texts.len()),
+        ),
+    };
     let body: Arc<str> = body.into();
     let mut tried = 0;
     loop {
         tried += 1;
         let left = endpoint.budget.saturating_sub(begun.elapsed());
         let limit = left.min(endpoint.timeout);
-        let error = match tokio::time::timeout(limit, once(http, endpoint, &body)).await {
-            Ok(Ok(text)) => return Ok(text),
+        let error = match tokio::time::timeout(limit, once(http, endpoint, &address, &body)).await {
+            Ok(Ok(bytes)) => {
+                return match texts {
+                    None => read_answer(&bytes).map(Answer::Text),
+                    Some(count) => read_vectors(&bytes, count).map(Answer::Vectors),
+                }
+            }
             Ok(Err(error)) => error,
             Err(_) => ModelError::Slow(limit),
         };
@@ -174,9 +239,14 @@ async fn answer(http: &Client, endpoint: &Arc<Endpoint>, chat: Chat) -> Result<S
 }
 
 /// One try.
-async fn once(http: &Client, endpoint: &Endpoint, body: &str) -> Result<String, ModelError> {
+async fn once(
+    http: &Client,
+    endpoint: &Endpoint,
+    address: &str,
+    body: &str,
+) -> Result<Vec<u8>, ModelError> {
     let mut response = http
-        .post(endpoint.address())
+        .post(address)
         .body(body.to_owned())
         .send()
         .await
@@ -205,7 +275,7 @@ async fn once(http: &Client, endpoint: &Endpoint, body: &str) -> Result<String, 
             retry_after,
         });
     }
-    read_answer(&read_body(response, endpoint.max_answer).await?)
+    read_body(response, endpoint.max_answer).await
 }
 
 /// The whole body, if it is not too large.

@@ -131,7 +131,8 @@ impl Retry {
 /// A model and how it may be asked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Endpoint {
-    /// Base address, for example `http://127.0.0.1:8000/v1`; `/chat/completions` is appended.
+    /// Base address, for example `http://127.0.0.1:8000/v1`; `/chat/completions` or
+    /// `/embeddings` is appended.
     pub url: String,
     /// Name of the model.
     pub model: String,
@@ -269,9 +270,14 @@ impl Endpoint {
         self.pictures.check()
     }
 
-    /// The address that is asked.
+    /// The address that questions go to.
     pub fn address(&self) -> String {
         format!("{}/chat/completions", self.url.trim_end_matches('/'))
+    }
+
+    /// The address that texts go to.
+    pub fn embeddings_address(&self) -> String {
+        format!("{}/embeddings", self.url.trim_end_matches('/'))
     }
 }
 

@@ -37,9 +37,15 @@ pub enum ModelError {
         /// Why.
         source: PictureError,
     },
+    /// Texts can't be sent.
+    #[error("the texts can't be sent: {reason}")]
+    Texts {
+        /// Why, with the limit.
+        reason: String,
+    },
     /// The question is too large.
     #[error(
-        "the question has {bytes} bytes, the limit is {limit}; send fewer or smaller pictures"
+        "the question has {bytes} bytes, the limit is {limit}; send fewer or smaller pictures or texts"
     )]
     RequestTooLarge {
         /// Its size.
@@ -94,6 +100,12 @@ pub enum ModelError {
         /// Why.
         reason: String,
     },
+    /// The answer has no vectors of the protocol.
+    #[error("the answer has no embeddings that can be used: {reason}")]
+    MalformedVectors {
+        /// Why.
+        reason: String,
+    },
     /// The model was stopped before its end, or declines.
     #[error("the model did not finish its answer: {reason}")]
     Unfinished {
@@ -134,10 +146,12 @@ impl ModelError {
             | ModelError::Busy { .. }
             | ModelError::Ended
             | ModelError::Picture { .. }
+            | ModelError::Texts { .. }
             | ModelError::RequestTooLarge { .. }
             | ModelError::OutOfTime { .. }
             | ModelError::AnswerTooLarge { .. }
             | ModelError::Malformed { .. }
+            | ModelError::MalformedVectors { .. }
             | ModelError::Unfinished { .. }
             | ModelError::GivenUp { .. } => false,
         }

@@ -1,5 +1,5 @@
 //! Asks a language or vision model behind an OpenAI-compatible endpoint (`/chat/completions`), with pictures and a
-//! JSON schema for the answer.
+//! JSON schema for the answer, and one that turns texts into vectors (`/embeddings`).
 //!
 //! A model answers late, wrongly or not at all. So everything is bounded by data: how long one try and all tries
 //! together take, how often it is tried and after which waits, how large pictures, request and answer are, how many
@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`endpoint`] | where the model is, its key, limits, waits between tries |
 //! | [`chat`] | the question as a request, the answer out of the response |
+//! | [`embeddings`] | texts as a request, their vectors out of the response |
 //! | [`picture`] | images of cameras: checked, made smaller, JPEG |
 //! | [`client`] | the thread that speaks HTTP |
 //! | [`error`] | what went wrong |
@@ -21,6 +22,7 @@
 
 pub mod chat;
 pub mod client;
+pub mod embeddings;
 pub mod endpoint;
 pub mod error;
 pub mod picture;

@@ -222,6 +222,54 @@ fn who_is_slow_broken_off_or_endless_gives_no_answer() {
     assert!(matches!(error, ModelError::OutOfTime { .. }), "{error}");
 }
 
+/// The vectors of two texts.
+fn embed(endpoint: Endpoint) -> Result<Vec<Vec<f32>>, ModelError> {
+    let client = ModelClient::start(endpoint).unwrap();
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(client.embed(vec!["cup".into(), "mug".into()]))
+}
+
+#[test]
+fn texts_become_vectors_and_what_goes_wrong_is_told() {
+    let good =
+        json!({"data": [{"index": 0, "embedding": [2, 0]}, {"index": 1, "embedding": [0, 3]}]});
+    let fake = FakeEndpoint::that(vec![status(503), Does::Answers(200, good.to_string(), "")]);
+    assert_eq!(embed(fake.endpoint()).unwrap(), [[1.0, 0.0], [0.0, 1.0]]);
+    let requests = fake.requests();
+    assert!(
+        requests[1].starts_with("POST /v1/embeddings "),
+        "{requests:?}"
+    );
+    assert!(
+        requests[1].contains(r#""input":["cup","mug"]"#),
+        "{requests:?}"
+    );
+
+    let fails = |does: Does, change: &dyn Fn(&mut Endpoint)| {
+        let fake = FakeEndpoint::that(vec![does]);
+        let mut endpoint = fake.endpoint();
+        endpoint.retry.tries = 1;
+        change(&mut endpoint);
+        embed(endpoint).unwrap_err()
+    };
+    let error = fails(Does::Hangs, &|e| e.timeout = Duration::from_millis(100));
+    assert!(matches!(error, ModelError::Slow(_)), "{error}");
+    let error = fails(Does::Floods, &|e| e.max_answer = 10_000);
+    assert!(
+        matches!(error, ModelError::AnswerTooLarge { .. }),
+        "{error}"
+    );
+    let error = fails(Does::BreaksOff, &|_| {});
+    assert!(matches!(error, ModelError::CutOff { .. }), "{error}");
+    let error = fails(says("I am a chat"), &|_| {});
+    assert!(
+        matches!(error, ModelError::MalformedVectors { .. }),
+        "{error}"
+    );
+}
+
 #[test]
 fn nobody_there_is_told_without_the_key() {
     // A port that was just free.
