@@ -15,6 +15,7 @@
 //! | [`relations`] | on, in, under and near from geometry, with hysteresis |
 //! | [`effects`] | what a skill changed, after a SUCCESS verdict |
 //! | [`query`] | filters, region, nearest, text |
+//! | [`similarity`] | names that are like a text, by vectors of a model outside |
 //! | [`precondition`] | checks before a command starts |
 //! | [`plan_check`], `hypothesis` | the check of a whole plan before its first step |
 //! | `decay` | doubt about what goes by itself while nobody looks |
@@ -51,6 +52,7 @@ pub mod precondition;
 pub mod query;
 pub mod relations;
 pub mod scene;
+pub mod similarity;
 pub mod tracker;
 
 pub use config::SceneConfig;
