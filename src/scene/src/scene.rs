@@ -28,6 +28,7 @@ use crate::plan_check::{self, Plan, PlanReport};
 use crate::precondition;
 use crate::query::{self, Query};
 use crate::relations;
+use crate::similarity::{self, Ranked, Vectors};
 use crate::tracker::{Observed, Tracker};
 
 /// A clock that goes back by more than this was set back; less is jitter between publishers.
@@ -391,12 +392,31 @@ impl Scene {
             .into_iter()
             .cloned()
             .collect();
-        let relations = objects
+        let relations = self.relations_from(&objects);
+        Ok((objects, relations))
+    }
+
+    /// Edges that begin at nodes.
+    pub fn relations_from(&self, objects: &[SceneObject]) -> Vec<Relation> {
+        objects
             .iter()
             .flat_map(|o| self.graph.from_subject(&o.r#ref))
             .cloned()
-            .collect();
-        Ok((objects, relations))
+            .collect()
+    }
+
+    /// Objects that pass every filter of a query and fit its text by words or by their vector.
+    ///
+    /// # Errors
+    /// As [`similarity::find_like`].
+    pub fn find_like(
+        &self,
+        query: &Query,
+        vectors: &Vectors,
+        asked: &[f32],
+        least: f64,
+    ) -> Result<Vec<Ranked<'_>>, SceneError> {
+        similarity::find_like(&self.graph, query, &self.lexicon, vectors, asked, least)
     }
 
     /// Checks preconditions at the present version.

@@ -1,7 +1,8 @@
 //! The node that keeps the scene graph: fed by detections and transforms, asked by planners and gates.
 //!
 //! It holds no rules of its own: `eh_scene` decides, this converts and performs. Everything runs on the
-//! spin thread but the writing to disk, which has a thread of its own, so that a query never waits for it.
+//! spin thread but the writing to disk and the asking for vectors of texts, which have threads of their own, so that a
+//! query never waits for the disk, and no other one for vectors.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -13,9 +14,11 @@ mod node;
 mod parameters;
 mod scene_keeper;
 mod services;
+mod vectors;
 mod waiting_frames;
 
 use eh_contract::semantic_map::SemanticMapError;
+use eh_model_client::ModelError;
 use eh_ros_edge::context::ContextError;
 use eh_ros_edge::params::ParameterError;
 use eh_ros_edge::{spin_until, Shutdown, SpinError};
@@ -71,6 +74,9 @@ pub enum Error {
     /// Parameters that the scene refuses.
     #[error(transparent)]
     Scene(#[from] SceneError),
+    /// The endpoint of embeddings.
+    #[error("embedding: {0}")]
+    Model(#[from] ModelError),
     /// The durable file.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -25,6 +25,7 @@ use crate::maps::{hand_over, Keeper};
 use crate::markers::markers;
 use crate::scene_keeper::SceneKeeper;
 use crate::services::serve;
+use crate::vectors::VectorSearch;
 use crate::waiting_frames::WaitingFrames;
 use crate::{Error, Parameters};
 
@@ -43,7 +44,7 @@ const ROBOT_AGE: Duration = Duration::from_secs(1);
 const REFRESH_PERIOD_NS: i64 = 1_000_000_000;
 
 /// Time between two log lines of one kind.
-const LOG_PERIOD: Duration = Duration::from_secs(5);
+pub(crate) const LOG_PERIOD: Duration = Duration::from_secs(5);
 
 /// Most detections of a frame that wait for its transform: four times as many as the tracker looks at, so that the
 /// best of them are hardly ever among the others.
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     markers: Publisher<MarkerArray>,
     tf: TfListener,
     pace: Pace,
+    /// What finds names that are like a text; `None`: words alone do.
+    pub(crate) vectors: Option<Arc<VectorSearch>>,
     pub(crate) core: Mutex<Core>,
 }
 
@@ -125,6 +128,8 @@ impl SceneGraphNode {
             scene.counts(),
             parameters.state_directory.display()
         );
+        let search = parameters.vectors.as_ref().map(VectorSearch::start);
+        let vectors = search.transpose()?.map(Arc::new);
         let streams = streams(node)?;
         let shared = Arc::new(Shared {
             publisher: node.create_publisher("scene_graph".qos(qos::state_latched(1)))?,
@@ -147,6 +152,7 @@ impl SceneGraphNode {
                 unwritten: Vec::new(),
                 switching: false,
             }),
+            vectors,
             node: node.clone(),
             clock,
             parameters,

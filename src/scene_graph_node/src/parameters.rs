@@ -10,6 +10,7 @@ use eh_scene::lexicon::Lexicon;
 use eh_scene::SceneConfig;
 use rclrs::Node;
 
+use crate::vectors::Settings;
 use crate::Error;
 
 /// What the node is set to.
@@ -51,6 +52,8 @@ pub struct Parameters {
     pub persist_period: Duration,
     /// How long a frame of detections waits for its transform.
     pub transform_timeout: Duration,
+    /// What turns texts into vectors; `None`: nothing.
+    pub(crate) vectors: Option<Settings>,
     /// Folder of the durable scene.
     pub state_directory: PathBuf,
 }
@@ -304,6 +307,7 @@ impl Parameters {
                 5.0,
                 "How long a frame of detections waits for its transform.",
             )?,
+            vectors: Settings::declare(node)?,
             state_directory: state_directory(node)?,
         })
     }

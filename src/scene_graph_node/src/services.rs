@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use eh_contract::geometry::Vec3;
+use eh_contract::scene::{Relation, SceneObject};
 use eh_contract::{ErrorCode, Stamp};
 use eh_ros_edge::convert::command::{budget, precondition, stamp_msg};
 use eh_ros_edge::convert::{scene as convert_scene, verdict as convert_verdict};
@@ -20,6 +21,7 @@ use ros_env::embodied_harness::srv::{
 
 use crate::maps::{manage, Keeper};
 use crate::node::{Core, Shared};
+use crate::vectors;
 
 pub(crate) fn invalid(reason: String) -> SceneError {
     SceneError::InvalidRequest { reason }
@@ -32,10 +34,21 @@ pub(crate) fn serve(
 ) -> Result<Vec<Box<dyn Any>>, RclrsError> {
     let node = &shared.node;
     let take = shared.clone();
-    let query = node
-        .create_service::<QueryScene, _>("query_scene", move |request: QueryScene_Request| {
-            take.query(&request)
-        })?;
+    let query: Box<dyn Any> = match &shared.vectors {
+        None => Box::new(node.create_service::<QueryScene, _>(
+            "query_scene",
+            move |request: QueryScene_Request| take.query(&request),
+        )?),
+        Some(search) => {
+            let search = search.clone();
+            Box::new(node.create_async_service::<QueryScene, _>(
+                "query_scene",
+                move |request: QueryScene_Request| {
+                    vectors::query(take.clone(), search.clone(), request)
+                },
+            )?)
+        }
+    };
     let take = shared.clone();
     let apply = node.create_service::<ApplyEffects, _>(
         "apply_effects",
@@ -57,7 +70,7 @@ pub(crate) fn serve(
         move |request: ManageScene_Request| manage(take.clone(), keep.clone(), request),
     )?;
     Ok(vec![
-        Box::new(query),
+        query,
         Box::new(apply),
         Box::new(plan),
         Box::new(image),
@@ -73,7 +86,34 @@ impl Shared {
         self.work_off_frames(core, now);
     }
 
-    fn query(&self, request: &QueryScene_Request) -> QueryScene_Response {
+    /// Answers from what is known here.
+    pub(crate) fn query(&self, request: &QueryScene_Request) -> QueryScene_Response {
+        self.read(|scene, now, response| answer(scene, request, now, response))
+    }
+
+    /// Answers FIND with the nodes that `find` finds in the scene.
+    pub(crate) fn query_with(
+        &self,
+        request: &QueryScene_Request,
+        find: impl FnOnce(
+            &Scene,
+            &Query,
+            &mut QueryScene_Response,
+        ) -> Result<Vec<SceneObject>, SceneError>,
+    ) -> QueryScene_Response {
+        self.read(|scene, _, response| {
+            let objects = find(scene, &filters(request), response)?;
+            let relations = scene.relations_from(&objects);
+            fill(response, &objects, &relations);
+            Ok(())
+        })
+    }
+
+    /// Answers from the newest scene.
+    fn read(
+        &self,
+        answer: impl FnOnce(&Scene, Stamp, &mut QueryScene_Response) -> Result<(), SceneError>,
+    ) -> QueryScene_Response {
         let now = self.now();
         let mut core = self.core.lock();
         self.look_first(&mut core, now);
@@ -83,7 +123,7 @@ impl Shared {
             failed_precondition: -1,
             ..Default::default()
         };
-        if let Err(error) = answer(&core.scene, request, now, &mut response) {
+        if let Err(error) = answer(&core.scene, now, &mut response) {
             response.error_code = error.code().code();
             response.error_msg = error.to_string();
             response.failed_precondition = index(error.failed_precondition());
@@ -224,19 +264,7 @@ fn answer(
 ) -> Result<(), SceneError> {
     let (objects, relations) = match request.operation {
         QueryScene_Request::OPERATION_FIND => {
-            let origin = &request.origin;
-            scene.find(&Query {
-                refs: request.refs.clone(),
-                class_name: request.class_name.clone(),
-                attributes: convert_scene::key_values(&request.attributes),
-                text: request.text.clone(),
-                within: request.within.clone(),
-                nearest: request
-                    .nearest
-                    .then(|| Vec3::new(origin.x, origin.y, origin.z)),
-                max_distance: request.max_distance,
-                limit: size(request.limit),
-            })?
+            scene.find(&filters(request))?
         }
         QueryScene_Request::OPERATION_CHECK => {
             let preconditions = request
@@ -275,12 +303,33 @@ fn answer(
             )))
         }
     };
+    fill(response, &objects, &relations);
+    Ok(())
+}
+
+/// The filters of FIND.
+fn filters(request: &QueryScene_Request) -> Query {
+    let origin = &request.origin;
+    Query {
+        refs: request.refs.clone(),
+        class_name: request.class_name.clone(),
+        attributes: convert_scene::key_values(&request.attributes),
+        text: request.text.clone(),
+        within: request.within.clone(),
+        nearest: request
+            .nearest
+            .then(|| Vec3::new(origin.x, origin.y, origin.z)),
+        max_distance: request.max_distance,
+        limit: size(request.limit),
+    }
+}
+
+fn fill(response: &mut QueryScene_Response, objects: &[SceneObject], relations: &[Relation]) {
     response.objects = objects
         .iter()
         .map(convert_scene::scene_object_msg)
         .collect();
     response.relations = relations.iter().map(convert_scene::relation_msg).collect();
-    Ok(())
 }
 
 fn check_focus(request: &QueryScene_Request) -> Result<(), SceneError> {
