@@ -55,7 +55,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`CropError::Image`] for an encoding that is no picture, sizes of zero or beyond 8192, rows that are
-    /// shorter than their pixels, or fewer bytes than rows.
+    /// shorter than their pixels, or bytes that are not as many as the rows have.
     pub fn of(
         width: u32,
         height: u32,
@@ -91,7 +91,9 @@ impl Layout {
             ));
         }
         let needed = u64::from(step) * u64::from(height);
-        if u64::try_from(bytes).unwrap_or(u64::MAX) < needed {
+        // More than its rows is as wrong as less: sensor_msgs/Image has step * height bytes, and what is behind them
+        // would be kept for nothing.
+        if u64::try_from(bytes).unwrap_or(u64::MAX) != needed {
             return bad(format!(
                 "it has {bytes} bytes, its {height} rows need {needed}"
             ));

@@ -91,6 +91,20 @@ impl ImageMemory {
         }
     }
 
+    /// Checks that an image of so many bytes has room when all others go, so that it need not even wait.
+    ///
+    /// # Errors
+    /// [`CropError::Image`] when it is larger than the whole memory.
+    pub fn has_room_for(&self, bytes: usize) -> Result<(), CropError> {
+        if bytes > self.limit {
+            return Err(CropError::Image(format!(
+                "it has {bytes} bytes, the memory for all images has {}; enlarge image_memory",
+                self.limit
+            )));
+        }
+        Ok(())
+    }
+
     /// Keeps an image; the oldest go until it has room. One that has no room alone is not kept.
     ///
     /// # Errors
@@ -107,12 +121,7 @@ impl ImageMemory {
             )));
         }
         let size = image.bytes.len();
-        if size > self.limit {
-            return Err(CropError::Image(format!(
-                "it has {size} bytes, the memory for all images has {}; enlarge image_memory",
-                self.limit
-            )));
-        }
+        self.has_room_for(size)?;
         if self
             .images
             .back()

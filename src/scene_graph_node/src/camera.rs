@@ -60,7 +60,8 @@ impl Camera {
             &image.encoding,
             image.data.len(),
         );
-        match layout {
+        let size = image.data.len();
+        match layout.and_then(|layout| self.memory.has_room_for(size).map(|()| layout)) {
             Ok(layout) => self.waiting.push_back((image, layout, steady_ns)),
             Err(error) => self.trouble = Some(error.to_string()),
         }
@@ -114,5 +115,45 @@ impl Camera {
     pub(crate) fn clear(&mut self) {
         self.memory.clear();
         self.waiting.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(width: u32, height: u32, step: u32, encoding: &str, bytes: usize) -> Image {
+        Image {
+            width,
+            height,
+            step,
+            encoding: encoding.into(),
+            data: vec![0; bytes],
+            ..Image::default()
+        }
+    }
+
+    #[test]
+    fn an_image_that_is_none_is_named_and_does_not_wait() {
+        let mut camera = Camera::new(1000);
+        for (bad, why) in [
+            (image(0, 4, 12, "rgb8", 48), "width is 0"),
+            (image(4, 0, 12, "rgb8", 0), "height is 0"),
+            (image(u32::MAX, 4, 12, "rgb8", 48), "width is 4294967295"),
+            (image(4, 4, 11, "rgb8", 44), "rows have 11 bytes"),
+            (image(4, 4, u32::MAX, "rgb8", 48), "its 4 rows need"),
+            (image(4, 4, 12, "rgb8", 47), "47 bytes"),
+            (image(4, 4, 12, "rgb8", 49), "49 bytes"),
+            (image(4, 4, 4, "32FC1", 16), "encoding"),
+            // Well formed, and larger than the whole memory: four of them would wait for a transform.
+            (image(40, 40, 40, "mono8", 1600), "enlarge image_memory"),
+        ] {
+            camera.take_image(bad, 0);
+            let trouble = camera.trouble.take().unwrap_or_default();
+            assert!(trouble.contains(why), "{why}: {trouble}");
+            assert!(camera.waiting.is_empty(), "{why}");
+        }
+        camera.take_image(image(4, 4, 12, "rgb8", 48), 0);
+        assert_eq!((camera.waiting.len(), camera.trouble), (1, None));
     }
 }
