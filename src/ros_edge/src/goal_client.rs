@@ -11,6 +11,7 @@
 
 use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -393,7 +394,9 @@ impl<A: Action> GoalClient<A> {
         }
     }
 
-    /// Sends a goal under `goal_id`, which must be new, and waits for the acknowledgement.
+    /// Sends a goal under `goal_id`, which must be new: it is on its way when this returns, and the future
+    /// waits for the acknowledgement. To be called where callbacks run: elsewhere an acknowledgement may come
+    /// before it is waited for, and be lost.
     ///
     /// # Errors
     ///
@@ -401,12 +404,42 @@ impl<A: Action> GoalClient<A> {
     /// [`GoalClientError::ServerAbsent`] and [`GoalClientError::Ros`] mean that nothing was sent;
     /// [`GoalClientError::Rejected`] means that nothing runs. After
     /// [`GoalClientError::NotAcknowledged`] the goal may run, now or later.
-    pub async fn send_goal(
+    pub fn send_goal(
         &self,
         goal_id: Uuid,
         goal: A::Goal,
         limit: Duration,
-    ) -> Result<Accepted, GoalClientError> {
+    ) -> impl Future<Output = Result<Accepted, GoalClientError>> + Send + 'static {
+        let sent = self.request_goal(goal_id, goal);
+        let client = self.clone();
+        async move {
+            let mut answer = sent?;
+            match within(limit, &mut answer).await {
+                Ok(Ok(response)) => match acknowledgement::<A>(response) {
+                    (true, stamp_ns) => Ok(Accepted { goal_id, stamp_ns }),
+                    (false, _) => Err(GoalClientError::Rejected {
+                        action: client.inner.action.clone(),
+                        goal_id,
+                    }),
+                },
+                Ok(Err(_)) => Err(GoalClientError::Ended),
+                Err(_) => {
+                    client.report_late(goal_id, answer);
+                    Err(GoalClientError::NotAcknowledged {
+                        action: client.inner.action.clone(),
+                        goal_id,
+                        limit,
+                    })
+                }
+            }
+        }
+    }
+
+    fn request_goal(
+        &self,
+        goal_id: Uuid,
+        goal: A::Goal,
+    ) -> Result<Promise<SendGoalResponse<A>>, GoalClientError> {
         if goal_id.is_nil() {
             return Err(GoalClientError::NilGoal);
         }
@@ -424,29 +457,10 @@ impl<A: Action> GoalClient<A> {
         }
         let goal = A::Goal::into_rmw_message(Cow::Owned(goal)).into_owned();
         let request = A::create_goal_request(goal_id.as_bytes(), goal);
-        let mut answer: Promise<SendGoalResponse<A>> = self
-            .inner
+        self.inner
             .send_goal
             .call(Request::<A::SendGoalService>::from_rmw_message(request))
-            .map_err(|source| self.refused(source))?;
-        match within(limit, &mut answer).await {
-            Ok(Ok(response)) => match acknowledgement::<A>(response) {
-                (true, stamp_ns) => Ok(Accepted { goal_id, stamp_ns }),
-                (false, _) => Err(GoalClientError::Rejected {
-                    action: self.inner.action.clone(),
-                    goal_id,
-                }),
-            },
-            Ok(Err(_)) => Err(GoalClientError::Ended),
-            Err(_) => {
-                self.report_late(goal_id, answer);
-                Err(GoalClientError::NotAcknowledged {
-                    action: self.inner.action.clone(),
-                    goal_id,
-                    limit,
-                })
-            }
-        }
+            .map_err(|source| self.refused(source))
     }
 
     /// Gives the acknowledgements that come after their deadline from now on, to any clone. A receiver

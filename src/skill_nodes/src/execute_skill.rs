@@ -1,5 +1,7 @@
 //! The action `~/execute_skill`.
 
+use std::future::Future;
+
 use eh_contract::state::ExecutorState;
 use eh_contract::status::SkillStatus;
 use eh_contract::ErrorCode;
@@ -29,24 +31,41 @@ pub(crate) fn serve(node: &Node, inbox: &Inbox) -> Result<Promise<()>, RclrsErro
     )
 }
 
-/// One goal, from its arrival to its answer.
-async fn execute(goal: RunningGoal<ExecuteSkill>, inbox: Inbox) -> GoalEnd<ExecuteSkill_Result> {
+/// One goal, from its arrival to its answer. The loop has it when this returns, not only when the future is
+/// first polled.
+fn execute(
+    goal: RunningGoal<ExecuteSkill>,
+    inbox: Inbox,
+) -> impl Future<Output = GoalEnd<ExecuteSkill_Result>> {
     let caller = inbox.caller();
-    let (feedback, mut changes) = watch::channel(None);
-    let (done, mut end) = oneshot::channel();
+    let (feedback, changes) = watch::channel(None);
+    let (done, end) = oneshot::channel();
     let taken = inbox.request(Input::Command {
         event: read(caller, &goal.goal),
         caller,
         watcher: Watcher { feedback, done },
     });
-    if !taken {
+    async move {
+        if taken {
+            return follow(goal, caller, inbox, changes, end).await;
+        }
         let message = "too many requests wait for this executor already, its disk may be stuck; wait, then send the command again";
-        return refused(
+        refused(
             &goal.goal.command.command_id,
             ErrorCode::ResourceBusy,
             message,
-        );
+        )
     }
+}
+
+/// Tells how a command goes on until it has its answer.
+async fn follow(
+    goal: RunningGoal<ExecuteSkill>,
+    caller: Caller,
+    inbox: Inbox,
+    mut changes: watch::Receiver<Option<SkillStatus>>,
+    mut end: oneshot::Receiver<Answer>,
+) -> GoalEnd<ExecuteSkill_Result> {
     let mut canceled = false;
     loop {
         tokio::select! {

@@ -40,6 +40,7 @@ pub(crate) trait ForeignAction: Send + Sync {
     /// Fully qualified name.
     fn name(&self) -> &str;
     fn is_there(&self) -> bool;
+    /// Sends it at once; the future waits for the acknowledgement.
     fn send(
         &self,
         goal_id: Uuid,
@@ -106,14 +107,13 @@ where
         goal: &Goal,
         limit: Duration,
     ) -> Boxed<'static, Result<(), GoalClientError>> {
-        let client = self.client.clone();
-        let message = A::goal(goal, &self.settings);
-        let action = self.name.clone();
-        Box::pin(async move {
-            // A goal of another kind is a slip of this crate; nothing is sent then.
-            let message = message.ok_or(GoalClientError::ServerAbsent { action })?;
-            client.send_goal(goal_id, message, limit).await.map(|_| ())
-        })
+        // A goal of another kind is a slip of this crate; nothing is sent then.
+        let Some(message) = A::goal(goal, &self.settings) else {
+            let action = self.name.clone();
+            return Box::pin(async move { Err(GoalClientError::ServerAbsent { action }) });
+        };
+        let sent = self.client.send_goal(goal_id, message, limit);
+        Box::pin(async move { sent.await.map(|_| ()) })
     }
 
     fn request_result(&self, goal_id: Uuid) -> Result<Box<dyn PendingResult>, GoalClientError> {

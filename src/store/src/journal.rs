@@ -460,7 +460,7 @@ impl ExecutorJournal {
     ) -> Result<Vec<Found>, StoreError> {
         let db = &self.database;
         let error = |e: rusqlite::Error| db.error("reading the journal", &e);
-        let mut statement = db.connection().prepare(sql).map_err(error)?;
+        let mut statement = db.connection().prepare_cached(sql).map_err(error)?;
         let mut rows = statement.query(parameters).map_err(error)?;
         let mut records = Vec::new();
         while let Some(row) = rows.next().map_err(error)? {
