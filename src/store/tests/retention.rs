@@ -156,21 +156,21 @@ fn room_is_made_while_commands_end() {
     let directory = tempfile::tempdir().unwrap();
     let mut journal = ExecutorJournal::open(&directory.path().join("journal.sqlite")).unwrap();
     journal.set_retention(keep(100, 1 << 40, 200, 0));
-    for n in 0..60 {
+    for n in 0..200 {
         let entries = common::entries(n, common::EVENTS, Stamp(SECOND));
         assert!(journal.append_batch(&entries).iter().all(Result::is_ok));
     }
     let verified = journal.verify().unwrap();
-    // 660 events; looked after each 64 or a few more (6 lives are 66).
+    // 2,200 events; looked after each 256 or a few more (24 lives are 264).
     assert!(
-        (100..=166).contains(&verified.events),
+        (100..=364).contains(&verified.events),
         "{} events are kept",
         verified.events
     );
-    assert_eq!(verified.events + verified.dropped, 660);
-    // 200 events are 18 lives and a bit, and up to 6 wait to be looked at.
+    assert_eq!(verified.events + verified.dropped, 2200);
+    // 200 events are 18 lives and a bit, and up to 24 wait to be looked at.
     assert!(
-        (18..=26).contains(&verified.commands),
+        (18..=44).contains(&verified.commands),
         "{} commands are remembered",
         verified.commands
     );

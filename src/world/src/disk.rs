@@ -75,6 +75,14 @@ impl<W> Disk<W> {
             .map(|e| e.trouble)
     }
 
+    /// Whether there was trouble at any time of the last `span`.
+    pub fn was_troubled(&self, now: Duration, span: Duration) -> bool {
+        let since = now.saturating_sub(span);
+        self.episodes
+            .iter()
+            .any(|e| e.from <= now && e.until > since)
+    }
+
     /// Writes without making durable.
     ///
     /// # Errors

@@ -49,6 +49,11 @@ impl Referee {
             self.look_at_age(&record, outside);
         }
         let ended = record.state == ExecutorState::Ended && was != Some(ExecutorState::Ended);
+        // A run that has begun and ended in the same moment was told of, too.
+        let base = process == ProcessId::Navigation && record.resources.iter().any(|r| r == "base");
+        if ended && base {
+            self.last_run = Some(outside.now);
+        }
         if ended {
             self.look_at_end(&record, outside, robot);
         }
