@@ -39,7 +39,7 @@ class Surroundings:
         """Start an executor on the journal of the earlier ones."""
         self.client.forget()
         self.executor = start(
-            self.processes, 'navigation_skills_node', self.folder, 'acknowledge_timeout:=0.5',
+            self.processes, 'navigation_skills_node', self.folder, 'acknowledge_timeout:=10.0',
             'lost_timeout:=1.5', 'server_timeout:=20.0')
         self.client.wait()
 

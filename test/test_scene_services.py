@@ -392,5 +392,6 @@ def test_a_flood_of_detections_is_cut_and_named(processes, robot, home, tmp_path
         robot.wait_for_rounds(2)
         assert scene.query(BRIEF).error_code == 0
     process.wait_for_output('has 1100 detections, the limit is 1024')
-    assert scene.query(FIND, refs=['cup_1']).objects[0].confidence == confidence
+    # A frame that was still under way may have raised it.
+    assert scene.query(FIND, refs=['cup_1']).objects[0].confidence >= confidence
     assert process.is_running()
